@@ -1,0 +1,116 @@
+package psg
+
+import "time"
+
+// State is where an ask stands in its life. docs/design/0001 draws every edge.
+//
+//	submitted ─▶ denied ─┐
+//	    │  ▲             │ policy, cluster or workload changes
+//	    │  └─────────────┘
+//	    ├──▶ queued ──▶ reserved ──▶ steered ──▶ gated ─┐
+//	    └───────────────────────────────────────────────┴─▶ granted ─▶ running
+//	running ─▶ moving ─▶ granted         any ─▶ released         running ─▶ lost
+type State string
+
+// The states.
+const (
+	Submitted State = "submitted" // known, not yet ruled
+	Denied    State = "denied"    // policy rejects the workload, or denies every node
+	Queued    State = "queued"    // no room now; holds nothing
+	Reserved  State = "reserved"  // room is held until the reservation expires
+	Steered   State = "steered"   // the orchestrator was told where
+	Gated     State = "gated"     // an allocation waits at its node's gate
+	Elsewhere State = "elsewhere" // gated on a node that is not the planned one
+	Granted   State = "granted"   // told to start
+	Running   State = "running"   // seen running
+	Moving    State = "moving"    // destination reserved, source still running
+	Lost      State = "lost"      // its node is down
+	Released  State = "released"  // over; holds nothing
+)
+
+// Holds reports whether an ask in this state holds capacity on its node.
+func (s State) Holds() bool {
+	switch s {
+	case Reserved, Steered, Granted, Running, Moving:
+		return true
+	}
+	return false
+}
+
+// Ask is one instance of a workload that wants a place.
+type Ask struct {
+	ID       RequestID     `json:"id"`
+	Workload WorkloadID    `json:"workload"`
+	Alloc    AllocID       `json:"alloc,omitempty"`   // empty for a reservation
+	Node     NodeID        `json:"node,omitempty"`    // where the orchestrator put it already; empty means free choice
+	At       time.Time     `json:"at"`                // first submitted
+	Hold     time.Duration `json:"hold_ns,omitempty"` // how long a reservation stays; 0 means the ask is for a grant
+}
+
+// Placement is room held on one node for one ask.
+type Placement struct {
+	Ask     Ask           `json:"ask"`
+	Node    NodeID        `json:"node"`
+	State   State         `json:"state"`
+	Request Resources     `json:"request"` // held now: the workload's, unless ReserveResources changed it
+	Devices []DeviceShare `json:"devices,omitempty"`
+	Ports   []PortShare   `json:"ports,omitempty"`
+	Expires time.Time     `json:"expires,omitzero"` // for Reserved and Steered; zero means never
+	Score   []ScorePart   `json:"score,omitempty"`
+	Since   time.Time     `json:"since"` // when it entered State
+}
+
+// DeviceShare is the part of one device that a placement holds.
+type DeviceShare struct {
+	Device   DeviceID `json:"device"`
+	Ask      int      `json:"ask"` // index into Workload.Devices
+	MilliGPU int64    `json:"milli_gpu"`
+	MemoryMB int64    `json:"memory_mb,omitempty"`
+	Profile  string   `json:"profile,omitempty"`
+}
+
+// PortShare is one static port that a placement holds. Dynamic ports are
+// chosen by the orchestrator; PSG only counts them.
+type PortShare struct {
+	Label string `json:"label"`
+	Port  int    `json:"port"`
+	Host  string `json:"host_network,omitempty"`
+}
+
+// ScorePart is one named contribution to why this node was chosen.
+type ScorePart struct {
+	Name   string `json:"name"`   // "policy", "affinity", "spread", "binpack", …
+	Points int64  `json:"points"` // milli-points
+}
+
+// Refusal is why an ask got no place. It is a value, not an error: the ask may
+// be placed in a later cycle.
+type Refusal struct {
+	Ask      RequestID   `json:"ask"`
+	State    State       `json:"state"`          // Denied, Queued or Elsewhere
+	Node     NodeID      `json:"node,omitempty"` // for Elsewhere: the planned node
+	Summary  string      `json:"summary"`        // one line for people: "no node has room: memory_mb short by 512 on node-2"
+	Excluded []Exclusion `json:"excluded,omitempty"`
+	Nearest  []NearMiss  `json:"nearest,omitempty"` // closest first, at most three
+}
+
+// Exclusion is one reason and how many nodes it alone or with others excludes.
+type Exclusion struct {
+	Reason Reason `json:"reason"`
+	Nodes  int    `json:"nodes"`
+}
+
+// NearMiss is a node that almost fits, with all that is missing there.
+type NearMiss struct {
+	Node    NodeID   `json:"node"`
+	Missing []Reason `json:"missing"`
+}
+
+// Plan is what one cycle decided: for each ask a placement or a refusal, in
+// the order of the asks. Unreached asks were not considered before the
+// deadline.
+type Plan struct {
+	Placements []Placement `json:"placements"`
+	Refusals   []Refusal   `json:"refusals"`
+	Unreached  []RequestID `json:"unreached,omitempty"`
+}
