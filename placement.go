@@ -45,6 +45,9 @@ type Ask struct {
 	Node     NodeID        `json:"node,omitempty"`    // where the orchestrator put it already; empty means free choice
 	At       time.Time     `json:"at"`                // first submitted
 	Hold     time.Duration `json:"hold_ns,omitempty"` // how long a reservation stays; 0 means the ask is for a grant
+	// Started says that the gate opened by itself while no controller answered
+	// (fail = "open"): the ask is a fact to account, not a question.
+	Started bool `json:"started,omitempty"`
 }
 
 // Placement is room held on one node for one ask.

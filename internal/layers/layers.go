@@ -1,0 +1,48 @@
+// Package layers is the table of who may import whom inside this module, and
+// the check that holds the sources to it. Imports point down: a package may
+// import what its row names and nothing else of ours. A new edge is a new row,
+// with its reason beside it.
+package layers
+
+// Allowed maps each package, by its path in the module ("" is the root), to
+// the packages of the module it may import. A package stands for the folders
+// below it, unless they have a row of their own. Tests may import more: they
+// join what cmd joins.
+var Allowed = map[string][]string{
+	"":          {}, // the nouns: the standard library only
+	"placement": {""},
+	"ledger":    {""},
+	"hclspec":   {""},
+	"policies":  {"", "hclspec"},
+	"wire":      {""},
+	"bus":       {"", "wire"},
+	"rpc":       {"", "wire"},
+	"shim":      {"", "hclspec"},
+	"kube":      {""},
+	"agent":     {""},
+	"driver":    {"", "hclspec"},
+	"controller": {
+		"", "placement", "ledger",
+	},
+	"history": {""},
+	"web":     {""},
+	"sim":     {"", "placement", "ledger", "policies", "controller"}, // runs the real cycle on virtual time
+
+	"driver/plugin": {"", "hclspec", "driver"},
+	"driver/host":   {"", "hclspec", "driver/plugin"}, // speaks the same wire protocol from the other end
+
+	// cmd joins what never imports one another.
+	"cmd/psg": {
+		"", "placement", "ledger", "hclspec", "policies", "wire", "bus", "rpc", "shim", "kube",
+		"controller", "history", "web", "sim", "driver/host", "driver",
+	},
+	"cmd/psg-agent":        {"", "hclspec", "wire", "bus", "rpc", "agent"},
+	"cmd/nomad-driver-psg": {"", "hclspec", "wire", "rpc", "driver", "driver/plugin"},
+
+	"internal/layers": {},
+	"e2e":             {""},
+}
+
+// Standard names the packages that may import nothing but the standard
+// library and this module.
+var Standard = []string{"", "ledger", "internal/layers"}

@@ -1,0 +1,130 @@
+// Package ledger folds the log's records into state and checks them while it
+// does: one leader an epoch, no ask placed twice, no decision over capacity.
+//
+// It is pure: the controller, its standbys, the audit checker and the
+// simulator all fold the same records with this one piece of code. It does not
+// store or transport anything; package bus does.
+package ledger
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/psgrid/psg"
+)
+
+// Remembered is how many asks that are over the state still answers for, so
+// that a request repeated after its end is not taken for a new one. The oldest
+// is forgotten first.
+const Remembered = 100_000
+
+// State is what all records up to Sequence add up to. It is not safe for
+// concurrent use.
+type State struct {
+	sequence  uint64
+	epoch     psg.Epoch
+	leader    string
+	nodes     map[psg.NodeID]*psg.Node
+	workloads map[psg.WorkloadID]*psg.Workload
+	asks      map[psg.RequestID]*psg.AskStatus
+	held      map[psg.NodeID]*holdings
+	over      []psg.RequestID // asks that are over, oldest first; at most Remembered
+}
+
+// New returns the state before the first record.
+func New() *State {
+	return &State{
+		nodes:     map[psg.NodeID]*psg.Node{},
+		workloads: map[psg.WorkloadID]*psg.Workload{},
+		asks:      map[psg.RequestID]*psg.AskStatus{},
+		held:      map[psg.NodeID]*holdings{},
+	}
+}
+
+// Sequence is the position of the last record applied; 0 before the first.
+func (s *State) Sequence() uint64 { return s.sequence }
+
+// Epoch is the epoch of the last leader recorded; 0 before the first.
+func (s *State) Epoch() psg.Epoch { return s.epoch }
+
+// Leader is who leads Epoch.
+func (s *State) Leader() string { return s.leader }
+
+// Apply folds one record. An error means that the record breaks an invariant:
+// the log, or whoever wrote it, is faulty, and the state must not be used on.
+func (s *State) Apply(r psg.Record) error {
+	if r.Sequence != s.sequence+1 {
+		return fmt.Errorf("record %d does not follow record %d", r.Sequence, s.sequence)
+	}
+	if err := s.admit(r); err != nil {
+		return fmt.Errorf("record %d: %w", r.Sequence, err)
+	}
+	for i, d := range r.Deltas {
+		if err := s.Fold(d, r.Sequence); err != nil {
+			return fmt.Errorf("record %d, delta %d: %w", r.Sequence, i, err)
+		}
+	}
+	s.sequence = r.Sequence
+	return nil
+}
+
+// admit checks that a record belongs to the leading epoch, or opens the next.
+func (s *State) admit(r psg.Record) error {
+	if len(r.Deltas) > 0 {
+		if led, opens := r.Deltas[0].(psg.Led); opens {
+			if led.Epoch != r.Epoch || led.Epoch <= s.epoch {
+				return fmt.Errorf("epoch %d cannot follow epoch %d", r.Epoch, s.epoch)
+			}
+			return nil
+		}
+	}
+	if r.Epoch != s.epoch {
+		return fmt.Errorf("epoch %d writes while epoch %d leads", r.Epoch, s.epoch)
+	}
+	return nil
+}
+
+// Committed moves the position on to a record whose deltas have all been
+// folded already, as the leader does with what it has seen itself.
+func (s *State) Committed(sequence uint64) { s.sequence = sequence }
+
+// Node returns a node, or nil.
+func (s *State) Node(id psg.NodeID) *psg.Node { return s.nodes[id] }
+
+// Workload returns a workload, or nil.
+func (s *State) Workload(id psg.WorkloadID) *psg.Workload { return s.workloads[id] }
+
+// Ask returns where an ask stands, or nil if it was never seen or is forgotten.
+// The caller must not change it.
+func (s *State) Ask(id psg.RequestID) *psg.AskStatus { return s.asks[id] }
+
+// Asks returns where every ask stands, by ID.
+func (s *State) Asks() []psg.AskStatus {
+	asks := make([]psg.AskStatus, 0, len(s.asks))
+	for _, status := range s.asks {
+		asks = append(asks, *status)
+	}
+	slices.SortFunc(asks, func(a, b psg.AskStatus) int { return cmp.Compare(a.Ask.ID, b.Ask.ID) })
+	return asks
+}
+
+// Snapshot returns the cluster as it stands, stamped with at.
+func (s *State) Snapshot(at time.Time) *psg.Snapshot {
+	snap := &psg.Snapshot{At: at}
+	for node := range maps.Values(s.nodes) {
+		snap.Nodes = append(snap.Nodes, *node)
+	}
+	for workload := range maps.Values(s.workloads) {
+		snap.Workloads = append(snap.Workloads, *workload)
+	}
+	for status := range maps.Values(s.asks) {
+		if status.Placement != nil {
+			snap.Placements = append(snap.Placements, *status.Placement)
+		}
+	}
+	snap.Sort()
+	return snap
+}
