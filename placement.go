@@ -70,6 +70,7 @@ type DeviceShare struct {
 	MilliGPU int64    `json:"milli_gpu"`
 	MemoryMB int64    `json:"memory_mb,omitempty"`
 	Profile  string   `json:"profile,omitempty"`
+	Slot     int      `json:"slot,omitempty"` // first memory slice of a MIG profile
 }
 
 // PortShare is one static port that a placement holds. Dynamic ports are
@@ -115,5 +116,8 @@ type NearMiss struct {
 type Plan struct {
 	Placements []Placement `json:"placements"`
 	Refusals   []Refusal   `json:"refusals"`
-	Unreached  []RequestID `json:"unreached,omitempty"`
+	// Consumed are reservations whose room went to the placements: they are
+	// committed as Freed before the placements are.
+	Consumed  []RequestID `json:"consumed,omitempty"`
+	Unreached []RequestID `json:"unreached,omitempty"`
 }

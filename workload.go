@@ -52,6 +52,7 @@ type Workload struct {
 	Constraints []Constraint `json:"constraints,omitempty"`
 	Affinities  []Affinity   `json:"affinities,omitempty"`
 	Spreads     []Spread     `json:"spreads,omitempty"`
+	MinDomains  int          `json:"min_domains,omitempty"` // failure domains the Count instances must reach; 0 means any
 
 	// How it may be replaced and moved.
 	Update     *Update     `json:"update,omitempty"`
