@@ -10,7 +10,7 @@ type AskStatus struct {
 	Since     time.Time  `json:"since"`               // when it entered State
 	Sequence  uint64     `json:"sequence"`            // record that last changed it; rises with every answer
 	Placement *Placement `json:"placement,omitempty"` // set while it holds room
-	Refusal   *Refusal   `json:"refusal,omitempty"`   // set while Denied, Queued or Elsewhere
+	Refusal   *Refusal   `json:"refusal,omitempty"`   // set while Denied, Queued or Elsewhere, and kept when such an ask is over
 	Reason    string     `json:"reason,omitempty"`    // why it was Released or Lost
 }
 

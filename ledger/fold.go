@@ -71,18 +71,14 @@ func (s *State) ask(a psg.Ask, sequence uint64) {
 	if a.Node != "" {
 		state = psg.Gated
 	}
-	s.asks[a.ID] = &psg.AskStatus{Ask: a, State: state, Since: a.At, Sequence: sequence}
+	status := &psg.AskStatus{Ask: a, State: state, Since: a.At, Sequence: sequence}
+	s.asks[a.ID], s.pending[a.ID] = status, status
 }
 
 func (s *State) refuse(d psg.Refused, sequence uint64) error {
 	status := s.asks[d.Refusal.Ask]
-	switch {
-	case status == nil:
-		return fmt.Errorf("refused ask %q was never asked", d.Refusal.Ask)
-	case status.Over():
-		return fmt.Errorf("refused ask %q is %s", d.Refusal.Ask, status.State)
-	case status.Placement != nil:
-		return fmt.Errorf("refused ask %q holds room on %s", d.Refusal.Ask, status.Placement.Node)
+	if err := refusable(status, d.Refusal.Ask); err != nil {
+		return err
 	}
 	if status.State != d.Refusal.State {
 		status.State, status.Since = d.Refusal.State, d.At
@@ -91,38 +87,79 @@ func (s *State) refuse(d psg.Refused, sequence uint64) error {
 	return nil
 }
 
-// place takes room. A placement seen running is a fact; any other is a
-// decision and must fit.
-func (s *State) place(p psg.Placement, sequence uint64) error {
-	status := s.asks[p.Ask.ID]
-	fact := p.State == psg.Running
+func refusable(status *psg.AskStatus, id psg.RequestID) error {
 	switch {
-	case status == nil && fact:
-		status = &psg.AskStatus{Ask: p.Ask}
-		s.asks[p.Ask.ID] = status
 	case status == nil:
-		return fmt.Errorf("placed ask %q was never asked", p.Ask.ID)
-	case status.Over() && fact: // back from the dead: its node was only cut off
-		s.over = slices.DeleteFunc(s.over, func(id psg.RequestID) bool { return id == p.Ask.ID })
+		return fmt.Errorf("refused ask %q was never asked", id)
 	case status.Over():
-		return fmt.Errorf("placed ask %q is %s", p.Ask.ID, status.State)
+		return fmt.Errorf("refused ask %q is %s", id, status.State)
+	case status.Placement != nil:
+		return fmt.Errorf("refused ask %q holds room on %s", id, status.Placement.Node)
 	}
-	if old := status.Placement; old != nil {
-		s.holdings(old.Node).remove(old)
+	return nil
+}
+
+func placeable(status *psg.AskStatus, id psg.RequestID) error {
+	switch {
+	case status == nil:
+		return fmt.Errorf("placed ask %q was never asked", id)
+	case status.Over():
+		return fmt.Errorf("placed ask %q is %s", id, status.State)
+	}
+	return nil
+}
+
+// place takes room. A placement seen running is a fact, taken as it is; any
+// other is a decision and must fit.
+func (s *State) place(p psg.Placement, sequence uint64) error {
+	status, fact := s.asks[p.Ask.ID], p.State == psg.Running
+	if fact {
+		status = s.accept(p.Ask)
+	} else if err := placeable(status, p.Ask.ID); err != nil {
+		return err
+	}
+	if err := s.take(status.Placement, &p, fact); err != nil {
+		return fmt.Errorf("ask %q on node %q: %w", p.Ask.ID, p.Node, err)
+	}
+	delete(s.pending, p.Ask.ID)
+	status.State, status.Since, status.Sequence = p.State, p.Since, sequence
+	status.Placement, status.Refusal, status.Reason = &p, nil, ""
+	return nil
+}
+
+// accept returns the status of an ask seen running: it may never have been
+// asked, or be back from the dead after its node was only cut off.
+func (s *State) accept(a psg.Ask) *psg.AskStatus {
+	status := s.asks[a.ID]
+	switch {
+	case status == nil:
+		status = &psg.AskStatus{Ask: a}
+		s.asks[a.ID] = status
+	case status.Over():
+		s.over = slices.DeleteFunc(s.over, func(id psg.RequestID) bool { return id == a.ID })
+	}
+	return status
+}
+
+// take replaces what an ask holds, old or nothing, by p; on an error it still
+// holds what it held.
+func (s *State) take(old, p *psg.Placement, fact bool) error {
+	if old != nil {
 		if old.Node != p.Node && !fact {
-			s.holdings(old.Node).add(old)
-			return fmt.Errorf("ask %q is placed on %s and on %s", p.Ask.ID, old.Node, p.Node)
+			return fmt.Errorf("it is placed on %q already", old.Node)
 		}
+		s.holdings(old.Node).remove(old)
 	}
 	held := s.holdings(p.Node)
 	if !fact {
-		if err := held.fits(s.nodes[p.Node], &p); err != nil {
-			return fmt.Errorf("ask %q on node %q: %w", p.Ask.ID, p.Node, err)
+		if err := held.fits(s.nodes[p.Node], p); err != nil {
+			if old != nil {
+				held.add(old)
+			}
+			return err
 		}
 	}
-	held.add(&p)
-	status.State, status.Since, status.Sequence = p.State, p.Since, sequence
-	status.Placement, status.Refusal, status.Reason = &p, nil, ""
+	held.add(p)
 	return nil
 }
 
@@ -148,8 +185,9 @@ func (s *State) free(d psg.Freed, sequence uint64) {
 	if p := status.Placement; p != nil {
 		s.holdings(p.Node).remove(p)
 	}
+	delete(s.pending, d.Ask)
 	status.State, status.Since, status.Sequence = d.State, d.At, sequence
-	status.Placement, status.Refusal, status.Reason = nil, nil, d.Reason
+	status.Placement, status.Reason = nil, d.Reason
 	s.over = append(s.over, d.Ask)
 	if len(s.over) > Remembered {
 		delete(s.asks, s.over[0])
@@ -160,7 +198,7 @@ func (s *State) free(d psg.Freed, sequence uint64) {
 func (s *State) holdings(node psg.NodeID) *holdings {
 	held := s.held[node]
 	if held == nil {
-		held = &holdings{devices: map[psg.DeviceID]deviceUse{}, ports: map[portKey]int{}}
+		held = newHoldings()
 		s.held[node] = held
 	}
 	return held

@@ -27,6 +27,10 @@ type portKey struct {
 	port    int
 }
 
+func newHoldings() *holdings {
+	return &holdings{devices: map[psg.DeviceID]deviceUse{}, ports: map[portKey]int{}}
+}
+
 // fits checks a decision against the node, apart from how the engine found it:
 // the two must agree.
 func (h *holdings) fits(n *psg.Node, p *psg.Placement) error {
@@ -41,7 +45,7 @@ func (h *holdings) fits(n *psg.Node, p *psg.Placement) error {
 			return fmt.Errorf("%s %d is over the %d free", psg.Dimension(d), wanted, free)
 		}
 	}
-	asked := &holdings{devices: map[psg.DeviceID]deviceUse{}, ports: map[portKey]int{}}
+	asked := newHoldings()
 	asked.add(p)
 	for _, share := range p.Devices {
 		if err := h.fitsDevice(n, share.Device, asked.devices[share.Device]); err != nil {

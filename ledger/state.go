@@ -30,6 +30,7 @@ type State struct {
 	nodes     map[psg.NodeID]*psg.Node
 	workloads map[psg.WorkloadID]*psg.Workload
 	asks      map[psg.RequestID]*psg.AskStatus
+	pending   map[psg.RequestID]*psg.AskStatus // the asks that still want a place
 	held      map[psg.NodeID]*holdings
 	over      []psg.RequestID // asks that are over, oldest first; at most Remembered
 }
@@ -40,6 +41,7 @@ func New() *State {
 		nodes:     map[psg.NodeID]*psg.Node{},
 		workloads: map[psg.WorkloadID]*psg.Workload{},
 		asks:      map[psg.RequestID]*psg.AskStatus{},
+		pending:   map[psg.RequestID]*psg.AskStatus{},
 		held:      map[psg.NodeID]*holdings{},
 	}
 }
@@ -109,6 +111,28 @@ func (s *State) Asks() []psg.AskStatus {
 	}
 	slices.SortFunc(asks, func(a, b psg.AskStatus) int { return cmp.Compare(a.Ask.ID, b.Ask.ID) })
 	return asks
+}
+
+// Pending returns the asks that still want a place, by ID.
+func (s *State) Pending() []psg.Ask {
+	asks := make([]psg.Ask, 0, len(s.pending))
+	for _, status := range s.pending {
+		asks = append(asks, status.Ask)
+	}
+	slices.SortFunc(asks, func(a, b psg.Ask) int { return cmp.Compare(a.ID, b.ID) })
+	return asks
+}
+
+// Expiring returns the asks whose reservation is over at now, by ID.
+func (s *State) Expiring(now time.Time) []psg.RequestID {
+	var ids []psg.RequestID
+	for id, status := range s.asks {
+		if p := status.Placement; p != nil && !p.Expires.IsZero() && !now.Before(p.Expires) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // Snapshot returns the cluster as it stands, stamped with at.

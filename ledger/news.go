@@ -1,0 +1,46 @@
+package ledger
+
+import (
+	"reflect"
+
+	"github.com/psgrid/psg"
+)
+
+// News reports whether folding a fact would change anything that the ledger
+// keeps. Watchers list the world anew after every gap: what is known already
+// need not be recorded again. Telemetry is never news, for it is not kept.
+func (s *State) News(d psg.Delta) bool {
+	switch d := d.(type) {
+	case psg.NodeChanged:
+		known := s.nodes[d.Node.ID]
+		if known == nil || known.Version < d.Node.Version {
+			return true
+		}
+		seen := *known
+		seen.Telemetry, seen.Projection = d.Node.Telemetry, d.Node.Projection
+		return known.Version == d.Node.Version && !reflect.DeepEqual(seen, d.Node)
+	case psg.NodeGone:
+		return s.nodes[d.Node] != nil
+	case psg.NodeObserved:
+		return false
+	case psg.WorkloadChanged:
+		known := s.workloads[d.Workload.ID]
+		return known == nil || known.Version < d.Workload.Version ||
+			known.Version == d.Workload.Version && !reflect.DeepEqual(*known, d.Workload)
+	case psg.WorkloadGone:
+		return s.workloads[d.Workload] != nil
+	case psg.Asked:
+		return s.asks[d.Ask.ID] == nil
+	case psg.Placed:
+		status := s.asks[d.Placement.Ask.ID]
+		return status == nil || status.Placement == nil || status.Placement.Node != d.Placement.Node ||
+			!reflect.DeepEqual(status.Placement.Request, d.Placement.Request)
+	case psg.Moved:
+		status := s.asks[d.Ask]
+		return status != nil && status.Placement != nil && status.State != d.State
+	case psg.Freed:
+		status := s.asks[d.Ask]
+		return status != nil && !status.Over()
+	}
+	return true
+}
