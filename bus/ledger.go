@@ -1,0 +1,122 @@
+package bus
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/wire"
+)
+
+// appendTimeout bounds one append, and the reading back after a failed one.
+const appendTimeout = 5 * time.Second
+
+// Ledger is the log behind package ledger: one stream with one writer. It
+// implements the controller's Log.
+type Ledger struct {
+	bus *Bus
+}
+
+// Ledger returns the log.
+func (b *Bus) Ledger() *Ledger { return &Ledger{b} }
+
+// Append adds a record at r.Sequence, which must be the next free position,
+// and returns when it is synced to disk. psg.ErrNotLeader means that somebody
+// else wrote that position: nothing was appended, and the caller must replay.
+// psg.ErrUnavailable means that the log could not be asked whether the record
+// is in it: the caller must replay before it appends or tells anything.
+func (l *Ledger) Append(ctx context.Context, r psg.Record) error {
+	data, err := wire.EncodeRecord(r)
+	if err != nil {
+		return fmt.Errorf("encode record %d: %w", r.Sequence, err)
+	}
+	if len(data) > maxPayload {
+		return fmt.Errorf("record %d is %d bytes, over the limit of %d: %w", r.Sequence, len(data), maxPayload, psg.ErrInvalid)
+	}
+	bounded, cancel := context.WithTimeout(ctx, appendTimeout)
+	defer cancel()
+	message := &nats.Msg{Subject: ledgerSubject, Data: data}
+	_, err = l.bus.js.PublishMsg(bounded, message,
+		jetstream.WithExpectStream(ledgerStream), jetstream.WithExpectLastSequence(r.Sequence-1))
+	if err == nil {
+		return nil
+	}
+	return l.settle(ctx, r.Sequence, data, err)
+}
+
+// settle finds out what became of an append that reported an error: the
+// acknowledgement alone may have been lost.
+func (l *Ledger) settle(ctx context.Context, sequence uint64, data []byte, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTimeout)
+	defer cancel()
+	stream, err := l.bus.js.Stream(ctx, ledgerStream)
+	if err != nil {
+		return fmt.Errorf("append record %d: %w (%w)", sequence, cause, psg.ErrUnavailable)
+	}
+	stored, err := stream.GetMsg(ctx, sequence)
+	switch {
+	case err == nil && bytes.Equal(stored.Data, data):
+		return nil
+	case err == nil:
+		return fmt.Errorf("append record %d: another is there: %w", sequence, psg.ErrNotLeader)
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		// Not there now, but it may still be on its way to the stream.
+		return fmt.Errorf("append record %d: %w (%w)", sequence, cause, psg.ErrUnavailable)
+	default:
+		return fmt.Errorf("append record %d: %w, then read back: %w (%w)", sequence, cause, err, psg.ErrUnavailable)
+	}
+}
+
+// Replay calls fold with every record after a position, in order, up to the
+// last one there was when it began. It stops at fold's first error.
+func (l *Ledger) Replay(ctx context.Context, after uint64, fold func(psg.Record) error) error {
+	stream, err := l.bus.js.Stream(ctx, ledgerStream)
+	if err != nil {
+		return fmt.Errorf("open ledger: %w (%w)", err, psg.ErrUnavailable)
+	}
+	last := stream.CachedInfo().State.LastSeq
+	if last <= after {
+		return nil
+	}
+	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
+		OptStartSeq:   after + 1,
+	})
+	if err != nil {
+		return fmt.Errorf("read ledger: %w (%w)", err, psg.ErrUnavailable)
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(256))
+	if err != nil {
+		return fmt.Errorf("read ledger: %w (%w)", err, psg.ErrUnavailable)
+	}
+	defer messages.Stop()
+	for position := after; position < last; {
+		message, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return fmt.Errorf("read ledger after record %d of %d: %w", position, last, err)
+		}
+		if position, err = foldMessage(message, fold); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func foldMessage(message jetstream.Msg, fold func(psg.Record) error) (uint64, error) {
+	meta, err := message.Metadata()
+	if err != nil {
+		return 0, fmt.Errorf("ledger message: %w", err)
+	}
+	record, err := wire.DecodeRecord(message.Data())
+	if err != nil {
+		return 0, fmt.Errorf("decode record %d: %w", meta.Sequence.Stream, err)
+	}
+	record.Sequence = meta.Sequence.Stream
+	return record.Sequence, fold(record)
+}

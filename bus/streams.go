@@ -1,0 +1,47 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// streams are what PSG keeps in JetStream, with every limit and what happens
+// at it.
+func (b *Bus) streams() []jetstream.StreamConfig {
+	return []jetstream.StreamConfig{
+		{
+			Name:        ledgerStream,
+			Description: "PSG's ledger: one record a cycle, one writer",
+			Subjects:    []string{ledgerSubject},
+			Storage:     jetstream.FileStorage,
+			Retention:   jetstream.LimitsPolicy, // with no limit set: nothing is ever dropped
+			Discard:     jetstream.DiscardNew,   // and when the disk is full, appends fail
+			DenyDelete:  true,
+			DenyPurge:   true,
+			Replicas:    max(1, b.config.Replicas),
+		},
+		{
+			Name:              telemetryStream,
+			Description:       "PSG's telemetry: the last five minutes, in memory",
+			Subjects:          []string{telemetrySubject + "*"},
+			Storage:           jetstream.MemoryStorage,
+			Discard:           jetstream.DiscardOld,
+			MaxAge:            5 * time.Minute,
+			MaxMsgsPerSubject: 1500, // 200 ms for five minutes
+			MaxBytes:          256 << 20,
+			Replicas:          1,
+		},
+	}
+}
+
+func (b *Bus) createStreams(ctx context.Context) error {
+	for _, config := range b.streams() {
+		if _, err := b.js.CreateOrUpdateStream(ctx, config); err != nil {
+			return fmt.Errorf("create stream %s: %w", config.Name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+package bus
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/psgrid/psg"
+)
+
+// The subjects, all below one versioned root. A node's token is its ID with
+// every byte that NATS gives a meaning escaped.
+//
+//	subject                   stream          published by   read by
+//	psg.v1.ledger             PSG_LEDGER      the leader     controllers, checkers
+//	psg.v1.telemetry.NODE     PSG_TELEMETRY   NODE's agent   controllers
+//	psg.v1.order.NODE         none            the leader     NODE's agent
+const (
+	ledgerSubject    = "psg.v1.ledger"
+	telemetrySubject = "psg.v1.telemetry."
+	orderSubject     = "psg.v1.order."
+
+	ledgerStream    = "PSG_LEDGER"
+	telemetryStream = "PSG_TELEMETRY"
+)
+
+// TelemetrySubject is where a node's agent publishes what it measures.
+func TelemetrySubject(node psg.NodeID) string { return telemetrySubject + token(node) }
+
+// OrderSubject is where the leader publishes orders to a node.
+func OrderSubject(node psg.NodeID) string { return orderSubject + token(node) }
+
+// token makes one subject token of any node ID.
+func token(node psg.NodeID) string {
+	var out strings.Builder
+	for _, b := range []byte(node) {
+		switch {
+		case b <= ' ', b >= 0x7f, strings.IndexByte(".*>%", b) >= 0:
+			fmt.Fprintf(&out, "%%%02X", b)
+		default:
+			out.WriteByte(b)
+		}
+	}
+	return out.String()
+}
