@@ -1,0 +1,144 @@
+package executor
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// command is the one command of an executor process.
+type command struct {
+	spec     Spec
+	groups   *groups
+	cmd      *exec.Cmd
+	recorded chan struct{} // closed when exit.json is written
+
+	mu    sync.Mutex // held while signalling, so that the pid is not reaped meanwhile
+	ended bool       // the first process is dead: its pid must not be used
+}
+
+// start runs the command. It must be called on a thread that the caller keeps.
+func (c *command) start() (Started, error) {
+	stdout, err := openLog(c.spec.Stdout)
+	if err != nil {
+		return Started{}, fmt.Errorf("open stdout: %w", err)
+	}
+	defer stdout.Close()
+	stderr, err := openLog(c.spec.Stderr)
+	if err != nil {
+		return Started{}, fmt.Errorf("open stderr: %w", err)
+	}
+	defer stderr.Close()
+	if err := enterNetwork(c.spec.NetNS); err != nil {
+		return Started{}, err
+	}
+	c.groups = makeGroups(cgroupRoot, c.spec.Limits)
+	c.cmd = &exec.Cmd{
+		Path: c.spec.Path, Args: append([]string{c.spec.Path}, c.spec.Args...),
+		Env: c.spec.Env, Dir: c.spec.Dir, Stdout: stdout, Stderr: stderr,
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: c.spec.User.credential()},
+	}
+	if c.cmd.Env == nil {
+		c.cmd.Env = []string{} // nil would inherit
+	}
+	if err := c.groups.startIn(c.cmd); err != nil {
+		c.groups.remove()
+		return Started{}, err
+	}
+	at := time.Now()
+	stat, err := readStat(c.cmd.Process.Pid)
+	if err != nil {
+		return Started{}, errors.Join(err, c.cmd.Process.Kill(), c.cmd.Wait())
+	}
+	return Started{
+		PID: c.cmd.Process.Pid, Ticks: stat.startTicks, Boot: bootID(), At: at,
+		Groups: c.groups.exclusive(), Unapplied: c.groups.unapplied,
+	}, nil
+}
+
+func (u *User) credential() *syscall.Credential {
+	if u == nil {
+		return nil
+	}
+	return &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: u.Groups}
+}
+
+func enterNetwork(path string) error {
+	if path == "" {
+		return nil
+	}
+	ns, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("open network namespace: %w", err)
+	}
+	defer ns.Close()
+	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("enter network namespace %s: %w", path, err)
+	}
+	return nil
+}
+
+// wait returns how the command ended, after the rest of its process group and
+// of its control groups is dead too.
+func (c *command) wait() Exit {
+	pid := c.cmd.Process.Pid
+	for {
+		// The process stays a zombie until the group is killed: its pid, which
+		// names the group, can't be reused before.
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	oom := c.groups.oomKilled()
+	c.mu.Lock()
+	_ = syscall.Kill(-pid, syscall.SIGKILL)
+	c.ended = true
+	_ = c.cmd.Wait() // the status says more than its error
+	c.mu.Unlock()
+	c.groups.kill()
+	c.groups.remove()
+	exit := exitOf(c.cmd.ProcessState.Sys().(syscall.WaitStatus))
+	exit.OOM = oom
+	return exit
+}
+
+// signal sends a signal to the first process.
+func (c *command) signal(sig syscall.Signal) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return errors.New("the command is over")
+	}
+	return syscall.Kill(c.cmd.Process.Pid, sig)
+}
+
+// stop sends sig to the process group and SIGKILL after timeout.
+func (c *command) stop(sig syscall.Signal, timeout time.Duration) {
+	if timeout <= 0 {
+		c.kill()
+		return
+	}
+	c.signalGroup(sig)
+	time.AfterFunc(timeout, c.kill)
+}
+
+func (c *command) kill() {
+	c.signalGroup(syscall.SIGKILL)
+	c.groups.kill()
+}
+
+func (c *command) signalGroup(sig syscall.Signal) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.ended {
+		// The only error is that nobody is left.
+		_ = syscall.Kill(-c.cmd.Process.Pid, sig)
+	}
+}
