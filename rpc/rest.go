@@ -1,0 +1,143 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/psgrid/psg"
+)
+
+// Reader is what a controller knows, as committed.
+type Reader interface {
+	Snapshot() *psg.Snapshot
+	Asks(workload psg.WorkloadID) []psg.AskStatus // of all workloads for the zero ID
+	Position() (sequence uint64, epoch psg.Epoch, leading bool)
+}
+
+// Position is where a controller stands, as GET /v1/status shows it.
+type Position struct {
+	Leading  bool      `json:"leading"`
+	Epoch    psg.Epoch `json:"epoch"`
+	Sequence uint64    `json:"sequence"`
+}
+
+// REST serves the JSON face:
+//
+//	GET /v1/status            Position
+//	GET /v1/health            200 while it leads, else 503
+//	GET /v1/nodes             []psg.Node
+//	GET /v1/node/{id}         psg.Node
+//	GET /v1/workloads         []psg.Workload
+//	GET /v1/asks              []psg.AskStatus; ?namespace=&job=&group= for one workload's
+//	GET /v1/ask/{id}          psg.AskStatus; an allocation ID is its ask's
+//	GET /metrics              Prometheus
+//
+// An error is {"error": "…"} with the status that fits.
+func REST(reader Reader) http.Handler {
+	mux := http.NewServeMux()
+	get := func(pattern string, answer func(*http.Request) (any, error)) {
+		mux.HandleFunc("GET "+pattern, func(w http.ResponseWriter, r *http.Request) {
+			value, err := answer(r)
+			if err != nil {
+				write(w, toHTTP(err), map[string]string{"error": err.Error()})
+				return
+			}
+			write(w, http.StatusOK, value)
+		})
+	}
+	get("/v1/status", func(*http.Request) (any, error) { return position(reader), nil })
+	get("/v1/health", func(*http.Request) (any, error) {
+		if at := position(reader); !at.Leading {
+			return nil, fmt.Errorf("this controller does not lead: %w", psg.ErrNotLeader)
+		}
+		return map[string]string{"health": "ok"}, nil
+	})
+	get("/v1/nodes", func(*http.Request) (any, error) { return list(reader.Snapshot().Nodes), nil })
+	get("/v1/node/{id}", func(r *http.Request) (any, error) {
+		return one(reader.Snapshot().Nodes, r.PathValue("id"), func(n psg.Node) string { return string(n.ID) })
+	})
+	get("/v1/workloads", func(*http.Request) (any, error) { return list(reader.Snapshot().Workloads), nil })
+	get("/v1/asks", func(r *http.Request) (any, error) {
+		query := r.URL.Query()
+		return list(reader.Asks(psg.WorkloadID{
+			Namespace: query.Get("namespace"), Job: query.Get("job"), Group: query.Get("group"),
+		})), nil
+	})
+	get("/v1/ask/{id}", func(r *http.Request) (any, error) {
+		return one(reader.Asks(psg.WorkloadID{}), r.PathValue("id"), func(s psg.AskStatus) string { return string(s.Ask.ID) })
+	})
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(collector{reader})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	return mux
+}
+
+// ServeREST answers on listener until ctx ends.
+func ServeREST(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve REST: %w", err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if err := server.Shutdown(grace); err != nil {
+		server.Close()
+	}
+	<-served
+	return nil
+}
+
+func position(reader Reader) Position {
+	sequence, epoch, leading := reader.Position()
+	return Position{leading, epoch, sequence}
+}
+
+// list makes an empty JSON array of no items, never null.
+func list[T any](items []T) []T {
+	if items == nil {
+		return []T{}
+	}
+	return items
+}
+
+// one finds an item by its ID, or by a prefix of at least four characters that
+// only one has, as Nomad's short IDs are.
+func one[T any](items []T, id string, of func(T) string) (T, error) {
+	var found []T
+	for _, item := range items {
+		switch full := of(item); {
+		case full == id:
+			return item, nil
+		case len(id) >= 4 && len(full) > len(id) && full[:len(id)] == id:
+			found = append(found, item)
+		}
+	}
+	var none T
+	switch len(found) {
+	case 0:
+		return none, fmt.Errorf("%q: %w", id, psg.ErrUnknown)
+	case 1:
+		return found[0], nil
+	default:
+		return none, fmt.Errorf("%q is the beginning of %d IDs: %w", id, len(found), psg.ErrInvalid)
+	}
+}
+
+func write(w http.ResponseWriter, code int, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	_ = encoder.Encode(value) // the client has gone: nobody to tell
+}
