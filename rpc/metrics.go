@@ -47,7 +47,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	gauge(nodesDesc, float64(ready[false]), "false")
 
 	states := map[psg.State]int{}
-	for _, status := range c.reader.Asks(psg.WorkloadID{}) {
+	for _, status := range c.reader.Asks() {
 		states[status.State]++
 	}
 	for state, n := range states {

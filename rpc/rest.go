@@ -1,11 +1,14 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,7 +20,7 @@ import (
 // Reader is what a controller knows, as committed.
 type Reader interface {
 	Snapshot() *psg.Snapshot
-	Asks(workload psg.WorkloadID) []psg.AskStatus // of all workloads for the zero ID
+	Asks() []psg.AskStatus
 	Position() (sequence uint64, epoch psg.Epoch, leading bool)
 }
 
@@ -35,7 +38,7 @@ type Position struct {
 //	GET /v1/nodes             []psg.Node
 //	GET /v1/node/{id}         psg.Node
 //	GET /v1/workloads         []psg.Workload
-//	GET /v1/asks              []psg.AskStatus; ?namespace=&job=&group= for one workload's
+//	GET /v1/asks              []psg.AskStatus; ?namespace=&job= for one job's
 //	GET /v1/ask/{id}          psg.AskStatus; an allocation ID is its ask's
 //	GET /metrics              Prometheus
 //
@@ -65,13 +68,10 @@ func REST(reader Reader) http.Handler {
 	})
 	get("/v1/workloads", func(*http.Request) (any, error) { return list(reader.Snapshot().Workloads), nil })
 	get("/v1/asks", func(r *http.Request) (any, error) {
-		query := r.URL.Query()
-		return list(reader.Asks(psg.WorkloadID{
-			Namespace: query.Get("namespace"), Job: query.Get("job"), Group: query.Get("group"),
-		})), nil
+		return list(ofJob(reader.Asks(), r.URL.Query())), nil
 	})
 	get("/v1/ask/{id}", func(r *http.Request) (any, error) {
-		return one(reader.Asks(psg.WorkloadID{}), r.PathValue("id"), func(s psg.AskStatus) string { return string(s.Ask.ID) })
+		return one(reader.Asks(), r.PathValue("id"), func(s psg.AskStatus) string { return string(s.Ask.ID) })
 	})
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collector{reader})
@@ -101,6 +101,17 @@ func ServeREST(ctx context.Context, listener net.Listener, handler http.Handler)
 func position(reader Reader) Position {
 	sequence, epoch, leading := reader.Position()
 	return Position{leading, epoch, sequence}
+}
+
+// ofJob keeps the asks of the job that a query names, if it names one.
+func ofJob(asks []psg.AskStatus, query url.Values) []psg.AskStatus {
+	if !query.Has("job") {
+		return asks
+	}
+	namespace, job := cmp.Or(query.Get("namespace"), "default"), query.Get("job")
+	return slices.DeleteFunc(asks, func(s psg.AskStatus) bool {
+		return s.Ask.Workload.Namespace != namespace || s.Ask.Workload.Job != job
+	})
 }
 
 // list makes an empty JSON array of no items, never null.
