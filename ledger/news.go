@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"reflect"
+	"slices"
 
 	"github.com/psgrid/psg"
 )
@@ -33,8 +34,7 @@ func (s *State) News(d psg.Delta) bool {
 		return s.asks[d.Ask.ID] == nil
 	case psg.Placed:
 		status := s.asks[d.Placement.Ask.ID]
-		return status == nil || status.Placement == nil || status.Placement.Node != d.Placement.Node ||
-			!reflect.DeepEqual(status.Placement.Request, d.Placement.Request)
+		return status == nil || status.Placement == nil || !sameRoom(status.Placement, &d.Placement)
 	case psg.Moved:
 		status := s.asks[d.Ask]
 		return status != nil && status.Placement != nil && status.State != d.State
@@ -43,4 +43,10 @@ func (s *State) News(d psg.Delta) bool {
 		return status != nil && !status.Over()
 	}
 	return true
+}
+
+// sameRoom reports whether two placements hold the same, in the same state.
+func sameRoom(a, b *psg.Placement) bool {
+	return a.Node == b.Node && a.State == b.State && a.Request == b.Request &&
+		slices.Equal(a.Devices, b.Devices) && slices.Equal(a.Ports, b.Ports)
 }
