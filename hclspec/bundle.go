@@ -100,7 +100,7 @@ func LoadBundle(dir string, variables ...Variable) (Bundle, error) {
 	var errs BundleErrors
 	for _, policy := range bundle.Policies {
 		if info, err := root.Stat(filepath.FromSlash(policy.Rego)); err != nil || !info.Mode().IsRegular() {
-			hint := didYouMean(policy.Rego, regoFiles(root))
+			hint := DidYouMean(policy.Rego, regoFiles(root))
 			errs = append(errs, BundleError{policy.Pos, fmt.Sprintf("policy %q: no file %q in the bundle%s", policy.Name, policy.Rego, hint)})
 		}
 	}

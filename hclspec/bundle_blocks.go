@@ -53,7 +53,7 @@ func (d *bundleDecoder) matchEntry(match *Match, name string, value cty.Value, a
 		match.Text[MatchField(name)] = d.text(value, at, "match."+name)
 	default:
 		known := append(names(matchFields(), func(f MatchField) string { return string(f) }), "labels", "preemptible")
-		d.errs.add(at, "match has no %q; it knows %s%s", name, strings.Join(known, ", "), didYouMean(name, known))
+		d.errs.add(at, "match has no %q; it knows %s%s", name, strings.Join(known, ", "), DidYouMean(name, known))
 	}
 }
 
@@ -117,7 +117,7 @@ func (d *bundleDecoder) tenant(block tenantBlock) psg.Tenant {
 		_, twice := tenant.Guarantee[full]
 		switch {
 		case !ok:
-			d.errs.add(block.GuaranteeRange, "tenant %q: guarantee of unknown resource %q%s", block.Name, name, didYouMean(name, sortedNames(known)))
+			d.errs.add(block.GuaranteeRange, "tenant %q: guarantee of unknown resource %q%s", block.Name, name, DidYouMean(name, sortedNames(known)))
 		case twice:
 			d.errs.add(block.GuaranteeRange, "tenant %q: %s is guaranteed twice, under its short and its full name", block.Name, full)
 		case amount < 0 || amount > psg.MaxQuantity:

@@ -188,7 +188,7 @@ func oneOf[T ~string](d *bundleDecoder, at hcl.Range, argument string, value T, 
 	}
 	if !slices.Contains(known, value) {
 		d.errs.add(at, "%s is %q, but must be one of %s%s", argument, value, quoted(known),
-			didYouMean(string(value), names(known, func(t T) string { return string(t) })))
+			DidYouMean(string(value), names(known, func(t T) string { return string(t) })))
 	}
 	return value
 }

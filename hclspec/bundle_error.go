@@ -80,15 +80,15 @@ func variableHint(diag *hcl.Diagnostic) string {
 		}
 		attr, ok := traversal[1].(hcl.TraverseAttr)
 		if ok && !declared.Type().HasAttribute(attr.Name) {
-			return didYouMean(attr.Name, sortedNames(declared.Type().AttributeTypes()))
+			return DidYouMean(attr.Name, sortedNames(declared.Type().AttributeTypes()))
 		}
 	}
 	return ""
 }
 
-// didYouMean suggests the known name that is nearest to a misspelt one, as
+// DidYouMean suggests the known name that is nearest to a misspelt one, as
 // `; did you mean "x"?`, or nothing when none is near.
-func didYouMean(name string, known []string) string {
+func DidYouMean(name string, known []string) string {
 	best, least := "", 3
 	for _, candidate := range known {
 		if d := levenshtein.Distance(name, candidate, nil); d < least && d < len(candidate) {

@@ -54,7 +54,7 @@ func (d *bundleDecoder) variables(body hcl.Body, overrides []Variable) (hcl.Body
 	for _, override := range overrides {
 		if _, ok := values[override.Name]; !ok {
 			d.errs.add(hcl.Range{Filename: d.filename, Start: hcl.InitialPos}, "variable %q is given a value but not declared%s",
-				override.Name, didYouMean(override.Name, names(file.Variables, func(b variableBlock) string { return b.Name })))
+				override.Name, DidYouMean(override.Name, names(file.Variables, func(b variableBlock) string { return b.Name })))
 		}
 	}
 	ctx.Variables = map[string]cty.Value{"var": cty.ObjectVal(values)}

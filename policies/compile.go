@@ -1,0 +1,197 @@
+package policies
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/psgrid/psg/hclspec"
+)
+
+// policy is one compiled policy of a set.
+type policy struct {
+	spec     hclspec.Policy
+	pkg      ast.Ref // data.PACKAGE
+	params   *ast.Term
+	compiler *ast.Compiler
+	rules    []string // of the contract, in its order, that the policy defines
+	reads    reads
+	warnings []string
+
+	pair    *query // deny and score; nil when it defines neither
+	reject  *query // nil when not defined, as is protect
+	protect *query
+}
+
+// source is who a reason comes from.
+func (p *policy) source() string { return "policy " + p.spec.Name }
+
+// query asks for some rules of a policy at once, so that what they share is
+// evaluated once.
+type query struct {
+	rules    []string
+	body     ast.Body
+	compiler ast.QueryCompiler
+}
+
+// compileLimits are what may be used and referred to in one bundle.
+type compileLimits struct {
+	capabilities *ast.Capabilities
+	schemas      *ast.SchemaSet
+	sources      []string // data sources of the bundle, and what PSG gives itself
+}
+
+func limitsOf(bundle hclspec.Bundle) compileLimits {
+	roots := hclspec.ReservedData()
+	for _, source := range bundle.Sources {
+		roots = append(roots, source.Name)
+	}
+	return compileLimits{deterministic(), schemas(bundle.Aggregates), roots}
+}
+
+// deterministic is what this OPA can do, less the builtins that may answer
+// differently for the same input, and less any network.
+func deterministic() *ast.Capabilities {
+	capabilities := ast.CapabilitiesForThisVersion()
+	capabilities.Builtins = slices.DeleteFunc(slices.Clone(capabilities.Builtins), (*ast.Builtin).IsNondeterministic)
+	capabilities.AllowNet = []string{}
+	return capabilities
+}
+
+// compilePolicy compiles one policy alone. file is its path for error messages.
+func compilePolicy(spec hclspec.Policy, file, src string, limits compileLimits) (*policy, hclspec.BundleErrors) {
+	module, errs := parseModule(file, src)
+	if errs == nil {
+		errs = checkModule(module, limits)
+	}
+	if errs != nil {
+		return nil, errs
+	}
+	p := &policy{spec: spec, pkg: module.Package.Path, rules: contractRules(module)}
+	p.compiler = newCompiler(limits)
+	if p.compiler.Compile(map[string]*ast.Module{file: module}); p.compiler.Failed() {
+		return nil, located(file, p.compiler.Errors)
+	}
+	params, err := ast.InterfaceToValue(spec.Params)
+	if err != nil {
+		return nil, hclspec.BundleErrors{{Pos: spec.Pos, Problem: fmt.Sprintf("policy %q: params: %v", spec.Name, err)}}
+	}
+	p.params = ast.NewTerm(params)
+	if errs := p.checkTypes(); errs != nil {
+		return nil, errs
+	}
+	if p.reads, errs = readsOf(p, limits); errs != nil {
+		return nil, errs
+	}
+	p.warnings = append(p.warnings, p.unusedRules()...)
+	if err := p.prepare(); err != nil {
+		return nil, hclspec.BundleErrors{{Pos: spec.Pos, Problem: fmt.Sprintf("policy %q: %v", spec.Name, err)}}
+	}
+	return p, nil
+}
+
+func newCompiler(limits compileLimits) *ast.Compiler {
+	return ast.NewCompiler().WithCapabilities(limits.capabilities).
+		WithSchemas(limits.schemas).WithUseTypeCheckAnnotations(true)
+}
+
+func parseModule(file, src string) (*ast.Module, hclspec.BundleErrors) {
+	module, err := ast.ParseModuleWithOpts(file, src, ast.ParserOptions{ProcessAnnotation: true, RegoVersion: ast.RegoV1})
+	if err != nil {
+		return nil, located(file, err)
+	}
+	if module == nil {
+		return nil, hclspec.BundleErrors{{Pos: hclspec.Position{File: file, Line: 1, Column: 1}, Problem: "the file is empty"}}
+	}
+	annotate(module)
+	return module, nil
+}
+
+// prepare compiles the queries, once for all evaluations.
+func (p *policy) prepare() (err error) {
+	var pair []string
+	for _, rule := range p.rules {
+		switch rule {
+		case "deny", "score":
+			pair = append(pair, rule)
+		case "reject":
+			p.reject, err = p.compileQuery(rule)
+		case "protect":
+			p.protect, err = p.compileQuery(rule)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if pair != nil {
+		p.pair, err = p.compileQuery(pair...)
+	}
+	return err
+}
+
+// compileQuery binds each rule's value to a variable of the rule's name.
+func (p *policy) compileQuery(rules ...string) (*query, error) {
+	exprs := make([]*ast.Expr, len(rules))
+	for i, rule := range rules {
+		exprs[i] = ast.Equality.Expr(ast.VarTerm(rule), ast.NewTerm(p.pkg.Append(ast.StringTerm(rule))))
+	}
+	compiler := p.compiler.QueryCompiler()
+	body, err := compiler.Compile(ast.NewBody(exprs...))
+	if err != nil {
+		return nil, fmt.Errorf("query %s: %w", strings.Join(rules, ", "), err)
+	}
+	return &query{rules: rules, body: body, compiler: compiler}, nil
+}
+
+// located turns what OPA found wrong into positions and single lines.
+func located(file string, err error) hclspec.BundleErrors {
+	var list ast.Errors
+	if !errors.As(err, &list) {
+		return hclspec.BundleErrors{{Pos: hclspec.Position{File: file, Line: 1, Column: 1}, Problem: err.Error()}}
+	}
+	var out hclspec.BundleErrors
+	for _, one := range list {
+		problem := one.Message
+		if detail, ok := one.Details.(*ast.RefErrInvalidDetail); ok {
+			problem += hint(detail)
+		}
+		out = append(out, hclspec.BundleError{Pos: positionOf(file, one.Location), Problem: problem})
+	}
+	return out
+}
+
+// hint says what could stand where a reference goes wrong.
+func hint(detail *ast.RefErrInvalidDetail) string {
+	if detail.Pos >= len(detail.Ref) || len(detail.OneOf) == 0 {
+		return ""
+	}
+	word, ok := detail.Ref[detail.Pos].Value.(ast.String)
+	if !ok {
+		return ""
+	}
+	var known []string
+	for _, value := range detail.OneOf {
+		if name, ok := value.(ast.String); ok {
+			known = append(known, string(name))
+		}
+	}
+	slices.Sort(known)
+	return fmt.Sprintf(": no %q among %s%s", string(word), strings.Join(known, ", "), hclspec.DidYouMean(string(word), known))
+}
+
+func positionOf(file string, at *ast.Location) hclspec.Position {
+	if at == nil {
+		return hclspec.Position{File: file, Line: 1, Column: 1}
+	}
+	return hclspec.Position{File: at.File, Line: at.Row, Column: at.Col}
+}
+
+// inBundle is the path of a Rego file for error messages.
+func inBundle(dir, rego string) string {
+	return filepath.Join(dir, filepath.FromSlash(path.Clean(rego)))
+}

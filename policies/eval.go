@@ -1,0 +1,136 @@
+package policies
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/psgrid/psg"
+)
+
+// Report is what a bundle says of one workload on each node of a snapshot, for
+// people and tools.
+type Report struct {
+	Workload  psg.WorkloadID `json:"workload"`
+	Rejected  []psg.Reason   `json:"rejected,omitempty"`
+	Protected []psg.Reason   `json:"protected,omitempty"`
+	Nodes     []NodeVerdict  `json:"nodes"` // in the order of node IDs
+}
+
+// NodeVerdict is what a bundle says of one workload on one node.
+type NodeVerdict struct {
+	Node    psg.NodeID      `json:"node"`
+	Name    string          `json:"name,omitempty"`
+	Allowed bool            `json:"allowed"` // by the node; a rejected workload goes nowhere all the same
+	Denied  []psg.Reason    `json:"denied,omitempty"`
+	Score   int64           `json:"score"` // milli-points
+	Scores  []psg.ScorePart `json:"scores,omitempty"`
+	Audit   []psg.Reason    `json:"audit,omitempty"`
+}
+
+// Eval loads a bundle and rules on one workload, given as the JSON of a
+// psg.Workload, over a snapshot, given as the JSON of a psg.Snapshot.
+func Eval(ctx context.Context, dir string, workload, snapshot []byte) (Report, error) {
+	set, err := Load(dir)
+	if err != nil {
+		return Report{}, err
+	}
+	var w psg.Workload
+	if err := decodeStrictly("workload", workload, &w); err != nil {
+		return Report{}, err
+	}
+	var view psg.Snapshot
+	if err := decodeStrictly("snapshot", snapshot, &view); err != nil {
+		return Report{}, err
+	}
+	view.Sort()
+	for i := 1; i < len(view.Nodes); i++ {
+		if view.Nodes[i].ID == view.Nodes[i-1].ID {
+			return Report{}, fmt.Errorf("snapshot: %w: node %q is there twice", psg.ErrInvalid, view.Nodes[i].ID)
+		}
+	}
+	ruling, err := set.Rule(ctx, &w, &view)
+	if err != nil {
+		return Report{}, err
+	}
+	return NewReport(&ruling, &view), nil
+}
+
+func decodeStrictly(what string, data []byte, into any) error {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(into)
+	if err == nil && decoder.More() {
+		err = fmt.Errorf("something follows the JSON value")
+	}
+	if err != nil {
+		return fmt.Errorf("decode %s: %w: %w", what, psg.ErrInvalid, err)
+	}
+	return nil
+}
+
+// NewReport turns a ruling by reasons into one by nodes.
+func NewReport(ruling *psg.Ruling, snapshot *psg.Snapshot) Report {
+	report := Report{ruling.Workload, ruling.Rejected, ruling.Protected, make([]NodeVerdict, len(snapshot.Nodes))}
+	for row, node := range snapshot.Nodes {
+		v := NodeVerdict{Node: node.ID, Name: node.Name, Denied: ruling.Why(row)}
+		v.Allowed = v.Denied == nil
+		for _, scoring := range ruling.Scorings {
+			if scoring.Rows.Has(row) {
+				v.Score += scoring.Points
+				v.Scores = append(v.Scores, psg.ScorePart{Name: scoring.Reason.Source + ": " + scoring.Reason.Text, Points: scoring.Points})
+			}
+		}
+		for _, denial := range ruling.Audit {
+			if denial.Rows.Has(row) {
+				v.Audit = append(v.Audit, denial.Reason)
+			}
+		}
+		report.Nodes[row] = v
+	}
+	return report
+}
+
+// WriteText writes the report for people.
+func (r Report) WriteText(w io.Writer) error {
+	out := &bytes.Buffer{}
+	fmt.Fprintf(out, "workload %s\n", r.Workload)
+	for _, reason := range r.Rejected {
+		fmt.Fprintf(out, "  rejected: %s: %s\n", reason.Source, reason.Text)
+	}
+	for _, reason := range r.Protected {
+		fmt.Fprintf(out, "  protected: %s: %s\n", reason.Source, reason.Text)
+	}
+	for _, node := range r.Nodes {
+		verdict := "allowed"
+		if !node.Allowed {
+			verdict = "denied"
+		}
+		fmt.Fprintf(out, "node %s: %s, score %s\n", node.Node, verdict, points(node.Score))
+		for _, reason := range node.Denied {
+			fmt.Fprintf(out, "  denied: %s: %s\n", reason.Source, reason.Text)
+		}
+		for _, part := range node.Scores {
+			fmt.Fprintf(out, "  score %s: %s\n", points(part.Points), part.Name)
+		}
+		for _, reason := range node.Audit {
+			fmt.Fprintf(out, "  audit, would deny: %s: %s\n", reason.Source, reason.Text)
+		}
+	}
+	_, err := w.Write(out.Bytes())
+	return err
+}
+
+// points writes milli-points as points, without losing any.
+func points(milli int64) string {
+	sign := ""
+	if milli < 0 {
+		sign, milli = "-", -milli
+	}
+	if milli%1000 == 0 {
+		return fmt.Sprintf("%s%d", sign, milli/1000)
+	}
+	return fmt.Sprintf("%s%d.%03d", sign, milli/1000, milli%1000)
+}

@@ -1,0 +1,136 @@
+package policies
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/psgrid/psg/hclspec"
+)
+
+// Config says how a bundle is loaded and evaluated.
+type Config struct {
+	// Variables override defaults of the bundle's variable blocks.
+	Variables []hclspec.Variable
+	// Timeout bounds one evaluation of one policy; 250 ms when zero. The pair
+	// is then denied.
+	Timeout time.Duration
+	// Workers bounds how many pairs one Rule evaluates at a time; the number of
+	// processors when zero.
+	Workers int
+}
+
+func (c Config) withDefaults() Config {
+	if c.Timeout <= 0 {
+		c.Timeout = 250 * time.Millisecond
+	}
+	if c.Workers <= 0 {
+		c.Workers = runtime.GOMAXPROCS(0)
+	}
+	return c
+}
+
+// Set is a loaded bundle: its policies, compiled. It does not change, other
+// than by what is fed to it, and is safe for concurrent use.
+type Set struct {
+	config   Config
+	bundle   hclspec.Bundle
+	policies []*policy // in the order of the bundle
+	warnings []string
+
+	fed    atomic.Pointer[feeds]
+	viewer viewer
+	memory memory
+}
+
+// Load compiles the bundle in a directory with the default Config. Everything
+// wrong with it is reported at once, as hclspec.BundleErrors.
+func Load(dir string) (*Set, error) { return Config{}.Load(dir) }
+
+// Load compiles the bundle in a directory.
+func (c Config) Load(dir string) (*Set, error) {
+	bundle, err := hclspec.LoadBundle(dir, c.Variables...)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open bundle: %w", err)
+	}
+	defer root.Close()
+	s := &Set{config: c.withDefaults(), bundle: bundle}
+	limits := limitsOf(bundle)
+	var errs hclspec.BundleErrors
+	for _, spec := range bundle.Policies {
+		src, err := root.ReadFile(filepath.FromSlash(spec.Rego))
+		if err != nil {
+			errs = append(errs, hclspec.BundleError{Pos: spec.Pos, Problem: fmt.Sprintf("policy %q: %v", spec.Name, err)})
+			continue
+		}
+		p, wrong := compilePolicy(spec, inBundle(dir, spec.Rego), string(src), limits)
+		errs = append(errs, wrong...)
+		if wrong == nil {
+			s.policies = append(s.policies, p)
+			s.viewer.cluster = s.viewer.cluster || p.reads.cluster
+		}
+	}
+	if errs != nil {
+		return nil, errs
+	}
+	s.viewer.aggregates = bundle.Aggregates
+	s.fed.Store(&feeds{sources: bundle.Sources, answers: map[string]answer{}})
+	if s.warnings, err = s.collectWarnings(dir); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Bundle is what the bundle declares. The caller must not change it.
+func (s *Set) Bundle() hclspec.Bundle { return s.bundle }
+
+// Warnings are what looks wrong in the bundle but keeps it from nothing: rules
+// that are never used, parameters that are not set, files of no policy. Each
+// begins with file:line:column where it has one.
+func (s *Set) Warnings() []string { return slices.Clone(s.warnings) }
+
+func (s *Set) collectWarnings(dir string) ([]string, error) {
+	var warnings []string
+	for _, p := range s.policies {
+		warnings = append(warnings, p.warnings...)
+	}
+	files, err := regoFiles(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		if !strings.HasSuffix(file, "_test.rego") &&
+			!slices.ContainsFunc(s.policies, func(p *policy) bool { return path.Clean(p.spec.Rego) == file }) {
+			warnings = append(warnings, fmt.Sprintf("%s: no policy of the bundle uses this file", inBundle(dir, file)))
+		}
+	}
+	return warnings, nil
+}
+
+// regoFiles lists the Rego files of a bundle, slash-separated and sorted.
+func regoFiles(dir string) ([]string, error) {
+	var files []string
+	err := filepath.WalkDir(dir, func(name string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(name) != ".rego" {
+			return err
+		}
+		inside, err := filepath.Rel(dir, name)
+		files = append(files, filepath.ToSlash(inside))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list bundle: %w", err)
+	}
+	slices.Sort(files)
+	return files, nil
+}

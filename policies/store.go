@@ -1,0 +1,43 @@
+package policies
+
+import (
+	"fmt"
+	"sync/atomic"
+)
+
+// Store holds the set in force and replaces it while it is in use.
+type Store struct {
+	config  Config
+	current atomic.Pointer[Set]
+}
+
+// NewStore loads the bundle in a directory.
+func NewStore(dir string, config Config) (*Store, error) {
+	s := &Store{config: config}
+	if err := s.Reload(dir); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Current is the set in force. A cycle takes it once and keeps to it.
+func (s *Store) Current() *Set { return s.current.Load() }
+
+// Reload loads the bundle in a directory and puts it in force, together with
+// the answers of the data sources that it shares with the set before. On an
+// error the set before stays in force.
+func (s *Store) Reload(dir string) error {
+	next, err := s.config.Load(dir)
+	if err != nil {
+		return fmt.Errorf("reload policies: %w", err)
+	}
+	for {
+		before := s.current.Load()
+		if before != nil {
+			next.fed.Store(next.fed.Load().adopt(before.fed.Load()))
+		}
+		if s.current.CompareAndSwap(before, next) {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package policies
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/hclspec"
+)
+
+// view is a snapshot as Rego sees it. Its rows are the snapshot's.
+type view struct {
+	nodes   []*document
+	now     *ast.Term
+	cluster *ast.Term            // nil when no policy reads it
+	sources map[string]*ast.Term // data that may be read
+	stale   map[string]string    // data that may not, and what to say instead
+}
+
+// viewer makes views and keeps the last one: within a cycle all workloads are
+// ruled on the same snapshot, and most nodes are the same in the next.
+type viewer struct {
+	aggregates []hclspec.Aggregate
+	cluster    bool // whether data.cluster is wanted
+
+	mu       sync.Mutex
+	snapshot *psg.Snapshot
+	fed      *feeds
+	last     *view
+}
+
+// of returns the view of a snapshot with the data fed so far.
+func (v *viewer) of(snapshot *psg.Snapshot, fed *feeds) *view {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.snapshot == snapshot && v.fed == fed {
+		return v.last
+	}
+	previous := v.last
+	if previous == nil {
+		previous = &view{}
+	}
+	residents := residentsOf(snapshot)
+	next := &view{nodes: v.documents(snapshot, residents, previous.nodes), now: integer(snapshot.At.UnixNano())}
+	if next.now.Equal(previous.now) {
+		next.now = previous.now
+	}
+	if v.cluster {
+		next.cluster = clusterDocument(snapshot, residents)
+		if next.cluster.Equal(previous.cluster) {
+			next.cluster = previous.cluster
+		}
+	}
+	next.sources, next.stale = fed.at(snapshot.At)
+	v.snapshot, v.fed, v.last = snapshot, fed, next
+	return next
+}
+
+// residentsOf lists by row what holds room there, by request ID.
+func residentsOf(snapshot *psg.Snapshot) [][]resident {
+	residents := make([][]resident, len(snapshot.Nodes))
+	for i := range snapshot.Placements {
+		p := &snapshot.Placements[i]
+		if row, ok := snapshot.Row(p.Node); ok && p.State.Holds() {
+			residents[row] = append(residents[row], resident{p, snapshot.Workload(p.Ask.Workload)})
+		}
+	}
+	return residents
+}
+
+func (v *viewer) documents(snapshot *psg.Snapshot, residents [][]resident, previous []*document) []*document {
+	documents := make([]*document, len(snapshot.Nodes))
+	for row := range snapshot.Nodes {
+		node := &snapshot.Nodes[row]
+		from := originOf(node, residents[row])
+		if old := rowOf(previous, node.ID, row); old >= 0 && previous[old].from.same(from) {
+			documents[row] = previous[old]
+		} else {
+			documents[row] = &document{node.ID, from, nodeDocument(node, residents[row], v.aggregates)}
+		}
+	}
+	return documents
+}
+
+// rowOf finds a node among documents in the order of node IDs, most likely at
+// the row guessed; -1 means it is not there.
+func rowOf(documents []*document, id psg.NodeID, guess int) int {
+	if guess < len(documents) && documents[guess].id == id {
+		return guess
+	}
+	row, ok := slices.BinarySearchFunc(documents, id, func(d *document, id psg.NodeID) int { return cmp.Compare(d.id, id) })
+	if !ok {
+		return -1
+	}
+	return row
+}
