@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -42,7 +44,7 @@ func (c *command) start() (Started, error) {
 	c.cmd = &exec.Cmd{
 		Path: c.spec.Path, Args: append([]string{c.spec.Path}, c.spec.Args...),
 		Env: c.spec.Env, Dir: c.spec.Dir, Stdout: stdout, Stderr: stderr,
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: c.spec.User.credential()},
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: c.spec.User.Credential()},
 	}
 	if c.cmd.Env == nil {
 		c.cmd.Env = []string{} // nil would inherit
@@ -62,11 +64,38 @@ func (c *command) start() (Started, error) {
 	}, nil
 }
 
-func (u *User) credential() *syscall.Credential {
+// Credential is the user as the kernel takes it; nil for nil.
+func (u *User) Credential() *syscall.Credential {
 	if u == nil {
 		return nil
 	}
 	return &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: u.Groups}
+}
+
+// StartBeside starts another command in the network namespace and the control
+// groups of p's.
+func (p *Process) StartBeside(cmd *exec.Cmd, netNS string) error {
+	started := make(chan error, 1)
+	go func() {
+		if netNS != "" {
+			// Never unlocked: the thread ends with this goroutine, so that no
+			// other one finds itself in the task's network.
+			runtime.LockOSThread()
+		}
+		err := enterNetwork(netNS)
+		if err == nil {
+			err = cmd.Start()
+		}
+		started <- err
+	}()
+	if err := <-started; err != nil {
+		return err
+	}
+	for _, dir := range p.Started.Groups {
+		// Where it is refused, the task's own limits were refused as well.
+		_ = write(dir, "cgroup.procs", strconv.Itoa(cmd.Process.Pid))
+	}
+	return nil
 }
 
 func enterNetwork(path string) error {
@@ -104,7 +133,7 @@ func (c *command) wait() Exit {
 	c.mu.Unlock()
 	c.groups.kill()
 	c.groups.remove()
-	exit := exitOf(c.cmd.ProcessState.Sys().(syscall.WaitStatus))
+	exit := ExitOf(c.cmd.ProcessState)
 	exit.OOM = oom
 	return exit
 }

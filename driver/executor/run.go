@@ -89,8 +89,9 @@ func prepare(dir string, input io.Reader) (held *os.File, c *command, l net.List
 	return held, c, l, nil
 }
 
-// exitOf reads a wait status as Nomad's own drivers do.
-func exitOf(status syscall.WaitStatus) Exit {
+// ExitOf reads how a process ended as Nomad's own drivers do.
+func ExitOf(state *os.ProcessState) Exit {
+	status := state.Sys().(syscall.WaitStatus)
 	exit := Exit{Code: status.ExitStatus(), At: time.Now()}
 	if status.Signaled() {
 		exit.Signal = int(status.Signal())

@@ -50,9 +50,7 @@ func (u *Usage) readUnified(dir string) {
 		u.Swap, _ = readNumber(dir, "memory.swap.current")
 		stat := filepath.Join(dir, "memory.stat")
 		u.Cache, _ = readKey(stat, "file")
-		if anon, ok := readKey(stat, "anon"); ok {
-			u.RSS = anon
-		}
+		u.countRSS(stat, "anon")
 	}
 	stat := filepath.Join(dir, "cpu.stat")
 	if user, ok := readKey(stat, "user_usec"); ok {
@@ -71,13 +69,19 @@ func (u *Usage) readSeparate(dir string) {
 		stat := filepath.Join(dir, "memory.stat")
 		u.Cache, _ = readKey(stat, "cache")
 		u.Swap, _ = readKey(stat, "swap")
-		if rss, ok := readKey(stat, "rss"); ok {
-			u.RSS = rss
-		}
+		u.countRSS(stat, "rss")
 	}
 	if throttled, ok := readKey(filepath.Join(dir, "cpu.stat"), "throttled_time"); ok {
 		u.Throttled = time.Duration(throttled)
 		u.Throttles, _ = readKey(filepath.Join(dir, "cpu.stat"), "nr_throttled")
+	}
+}
+
+// countRSS takes the group's count, which misses no process; the kernel adds to
+// it in batches, so that a young command has none yet.
+func (u *Usage) countRSS(file, key string) {
+	if rss, ok := readKey(file, key); ok && rss > 0 {
+		u.RSS = rss
 	}
 }
 

@@ -1,0 +1,262 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/driver/executor"
+	"github.com/psgrid/psg/hclspec"
+)
+
+// logReaderLimit is how long the end of a gate waits for the reader of its log
+// FIFOs.
+const logReaderLimit = 2 * time.Second
+
+// task is one task from start or recovery to its end.
+type task struct {
+	Task
+	driver *Driver
+	log    *slog.Logger
+	dir    string // its state
+	done   chan struct{}
+
+	gated   context.Context // ends when the task is stopped
+	release context.CancelFunc
+
+	mu      sync.Mutex // guards what follows
+	record  record
+	process *executor.Process // nil until the command runs
+	stop    *stopRequest      // the first one
+	exit    *executor.Exit    // set before done closes; nil then means the driver closed first
+}
+
+type stopRequest struct {
+	signal  syscall.Signal
+	timeout time.Duration
+}
+
+func (d *Driver) newTask(t Task, dir string, r record) *task {
+	gated, release := context.WithCancel(d.ctx)
+	return &task{
+		Task: t, driver: d, dir: dir, record: r, done: make(chan struct{}), gated: gated, release: release,
+		log: d.log.With("task_id", t.ID, "alloc", string(t.Alloc)),
+	}
+}
+
+// run takes the task from wherever it stands to its end.
+func (t *task) run() {
+	defer close(t.done)
+	defer t.release()
+	exit, err := t.live()
+	if err != nil {
+		// The driver is closing: a later one finds the task on disk.
+		t.log.Debug("task left to a later driver", "reason", err)
+		return
+	}
+	t.mu.Lock()
+	t.exit = &exit
+	t.mu.Unlock()
+	t.log.Info("task ended", "code", exit.Code, "signal", exit.Signal, "oom", exit.OOM, "error", exit.Error)
+}
+
+// live returns how the task ended, or an error when the driver closed first.
+func (t *task) live() (executor.Exit, error) {
+	if t.process == nil {
+		exit, over, err := t.passGate()
+		if over || err != nil {
+			return exit, err
+		}
+	}
+	exit, err := t.process.Wait(t.driver.ctx)
+	if err != nil && t.driver.ctx.Err() == nil {
+		exit, err = executor.Exit{Code: 1, Error: fmt.Sprintf("read how the command ended: %v", err), At: time.Now()}, nil
+	}
+	return exit, err
+}
+
+// passGate waits at the gate and does what its opening means. In run mode the
+// command runs when it returns, and the task is not over.
+func (t *task) passGate() (exit executor.Exit, over bool, err error) {
+	g := gate{
+		ask:    t.ask(),
+		node:   t.label(),
+		place:  t.driver.place,
+		policy: t.driver.failPolicy,
+		tell:   t.tell,
+		told:   t.record.Told,
+	}
+	passed, err := g.wait(t.gated)
+	switch {
+	case t.driver.ctx.Err() != nil:
+		return executor.Exit{}, false, t.driver.ctx.Err()
+	case err != nil:
+		return t.end(t.stopped())
+	}
+	if passed.open {
+		t.reportOpen(g.ask)
+	}
+	env := grantEnv(t.Task, passed)
+	if t.Stanza.Command != "" {
+		return t.launch(env)
+	}
+	if err := writeGrant(t.Task, env); err != nil {
+		return t.end(t.failed(err))
+	}
+	return t.end(executor.Exit{At: time.Now()})
+}
+
+func (t *task) ask() psg.Ask {
+	return psg.Ask{ID: psg.RequestID(t.Alloc), Workload: t.Workload, Alloc: t.Alloc, Node: t.Node, At: t.record.Asked}
+}
+
+func (d *Driver) failPolicy() (hclspec.FailPolicy, time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.config.Plugin.Fail, d.config.Plugin.FailAfter
+}
+
+func (t *task) reportOpen(ask psg.Ask) {
+	config, err := t.driver.settings()
+	if err == nil {
+		err = t.driver.reportLater(config.Plugin.StateDir, report{Ask: ask, TaskID: t.ID, Task: t.Name})
+	}
+	if err != nil {
+		t.log.Warn("start not reported", "error", err)
+	}
+}
+
+// launch starts the command; the task is over when it can't be started.
+func (t *task) launch(env []string) (executor.Exit, bool, error) {
+	spec, err := commandSpec(t.Task, env)
+	if err == nil {
+		err = t.note(func(r *record) { r.Granted = env })
+	}
+	if err != nil {
+		return t.end(t.failed(err))
+	}
+	process, err := executor.Start(t.gated, t.driver.launcher, t.dir, spec)
+	switch {
+	case t.driver.ctx.Err() != nil:
+		return executor.Exit{}, false, t.driver.ctx.Err()
+	case t.gated.Err() != nil && err != nil:
+		return t.end(t.stopped())
+	case err != nil:
+		return t.end(t.failed(err))
+	}
+	for _, limit := range process.Started.Unapplied {
+		t.say("limit not applied: " + limit)
+	}
+	t.mu.Lock()
+	t.process = process
+	stop := t.stop
+	t.mu.Unlock()
+	if stop != nil { // it came while the command started
+		if err := process.Stop(stop.signal, stop.timeout); err != nil {
+			t.log.Error("stop failed", "error", err)
+		}
+	}
+	return executor.Exit{}, false, nil
+}
+
+// end records the end of a task without a command and lets its log readers go:
+// a reader whose FIFO was never opened would delay the end of the task.
+func (t *task) end(exit executor.Exit) (executor.Exit, bool, error) {
+	if err := executor.WriteExit(t.dir, exit); err != nil {
+		t.log.Error("end not recorded", "error", err)
+	}
+	err := t.driver.spawn(func() {
+		ctx, cancel := context.WithTimeout(t.driver.ctx, logReaderLimit)
+		defer cancel()
+		for _, path := range []string{t.Stdout, t.Stderr} {
+			if f, err := executor.OpenLog(ctx, path); err == nil {
+				f.Close()
+			} else if !os.IsNotExist(err) {
+				t.log.Debug("log reader did not come", "path", path, "error", err)
+			}
+		}
+	})
+	return exit, true, err
+}
+
+// stopped is the end of a task that was stopped at its gate.
+func (t *task) stopped() executor.Exit {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	sig := syscall.SIGINT
+	if t.stop != nil {
+		sig = t.stop.signal
+	}
+	return executor.Exit{Code: 128 + int(sig), Signal: int(sig), At: time.Now()}
+}
+
+// failed is the end of a task that could not do its work.
+func (t *task) failed(err error) executor.Exit {
+	t.say("cannot start: " + err.Error())
+	return executor.Exit{Code: 1, Error: err.Error(), At: time.Now()}
+}
+
+// tell records what the gate said and tells the user.
+func (t *task) tell(told, message string) {
+	if err := t.note(func(r *record) { r.Told = told }); err != nil {
+		t.log.Warn("task state not recorded", "error", err)
+	}
+	t.say(message)
+}
+
+// note changes the task's record, here and on disk.
+func (t *task) note(change func(*record)) error {
+	t.mu.Lock()
+	change(&t.record)
+	r := t.record
+	t.mu.Unlock()
+	return r.write(t.dir)
+}
+
+func (t *task) say(message string) {
+	t.log.Info("task event", "message", message)
+	t.driver.events.emit(Event{TaskID: t.ID, TaskName: t.Name, Alloc: t.Alloc, At: time.Now(), Message: message})
+}
+
+// requestStop begins to end the task.
+func (t *task) requestStop(sig syscall.Signal, timeout time.Duration) error {
+	t.mu.Lock()
+	if t.stop == nil {
+		t.stop = &stopRequest{sig, timeout}
+	}
+	process := t.process
+	t.mu.Unlock()
+	t.release()
+	if process == nil {
+		return nil
+	}
+	return process.Stop(sig, timeout)
+}
+
+// status is what is known now.
+func (t *task) status() Status {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := Status{ID: t.ID, Name: t.Name, Started: t.record.Asked, Told: t.record.Told, Exit: t.exit}
+	if t.process != nil {
+		s.PID = t.process.Started.PID
+	}
+	if t.exit != nil {
+		s.Completed, s.PID = t.exit.At, 0
+	}
+	return s
+}
+
+func (t *task) running() (*executor.Process, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.process == nil || t.exit != nil {
+		return nil, ErrNoProcess
+	}
+	return t.process, nil
+}
