@@ -1,0 +1,177 @@
+// Package agent is PSG on one node: it measures the node and publishes what it
+// measured. It never decides about workloads, and it yields when the node is
+// short of CPU. cmd/psg-agent runs it and gives it its Publisher.
+//
+// Metrics, by the names they have in psg.Telemetry:
+//
+//	cpu_percent                      busy share of all CPUs, steal included, 0..100
+//	cpu_steal_percent                share that the hypervisor gave to others
+//	memory_used_mb                   total less available, in MiB
+//	memory_available_mb              what new processes can have without swapping, in MiB
+//	load_1m                          runnable and blocked tasks, damped over one minute
+//	pressure_cpu_some_avg10_percent  share of the last 10 s in which some task waited for a CPU
+//	pressure_memory_some_avg10_percent, pressure_io_some_avg10_percent   likewise
+//	agent_degraded                   1 while the agent collects less often, else 0
+//	agent_dropped                    observations dropped since the agent started
+//
+// A metric whose source cannot be read is absent.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/psgrid/psg"
+)
+
+// Publisher takes observations away from the node, in the order it is given
+// them. An error means that the observation was not taken; it is tried again.
+type Publisher interface {
+	Publish(ctx context.Context, observed psg.NodeObserved) error
+}
+
+// Config says what an agent does. Zero values mean the defaults.
+type Config struct {
+	Node psg.NodeID   // whom the measurements are about; required
+	Log  *slog.Logger // required
+
+	Proc string // the proc file system; default "/proc"
+
+	Interval     time.Duration // between collections; default 200 ms
+	SlowInterval time.Duration // between collections while the node is short of CPU; default 2 s
+	Window       time.Duration // that statistics cover; default 10 s
+	Buffer       int           // observations kept while the Publisher fails, the newest; default 256
+}
+
+func (c Config) withDefaults() Config {
+	if c.Proc == "" {
+		c.Proc = "/proc"
+	}
+	if c.Interval == 0 {
+		c.Interval = 200 * time.Millisecond
+	}
+	if c.SlowInterval == 0 {
+		c.SlowInterval = max(2*time.Second, c.Interval)
+	}
+	if c.Window == 0 {
+		c.Window = max(10*time.Second, c.SlowInterval)
+	}
+	if c.Buffer == 0 {
+		c.Buffer = 256
+	}
+	return c
+}
+
+// The bounds of a Config: faster would disturb the node, and both bound memory.
+const (
+	minInterval = 10 * time.Millisecond
+	maxSamples  = 10_000
+	maxBuffer   = 100_000
+)
+
+// Validate reports the first field that makes no sense.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	switch {
+	case c.Node == "":
+		return errors.New("agent: no node ID")
+	case c.Log == nil:
+		return errors.New("agent: no logger")
+	case c.Interval < minInterval:
+		return fmt.Errorf("agent: interval %s is shorter than %s", c.Interval, minInterval)
+	case c.SlowInterval < c.Interval:
+		return fmt.Errorf("agent: slow interval %s is shorter than the interval %s", c.SlowInterval, c.Interval)
+	case c.Window < c.SlowInterval:
+		return fmt.Errorf("agent: window %s is shorter than the slow interval %s", c.Window, c.SlowInterval)
+	case c.Window/c.Interval > maxSamples:
+		return fmt.Errorf("agent: window %s holds more than %d intervals of %s", c.Window, maxSamples, c.Interval)
+	case c.Buffer < 1 || c.Buffer > maxBuffer:
+		return fmt.Errorf("agent: buffer %d is outside 1..%d", c.Buffer, maxBuffer)
+	}
+	return nil
+}
+
+// Agent measures one node. Make one with New and Run it once.
+type Agent struct {
+	config    Config
+	publisher Publisher
+	collector *Collector
+	pace      pacer
+	degraded  *window
+	dropped   *window
+	outbox    outbox
+}
+
+// New returns an agent that publishes to publisher.
+func New(config Config, publisher Publisher) (*Agent, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	config = config.withDefaults()
+	samples := int(config.Window/config.Interval) + 1
+	return &Agent{
+		config:    config,
+		publisher: publisher,
+		collector: NewCollector(config.Proc, config.Window, config.Interval, config.Log),
+		pace:      pacer{normal: config.Interval, slow: config.SlowInterval},
+		degraded:  newWindow(config.Window, samples),
+		dropped:   newWindow(config.Window, samples),
+		outbox:    newOutbox(config.Buffer),
+	}, nil
+}
+
+// Run collects and publishes until ctx ends, and then returns nil: what was not
+// published yet is dropped. A node that cannot be measured and a Publisher that
+// fails are no errors: both are logged, once, and tried again.
+func (a *Agent) Run(ctx context.Context) error {
+	defer a.collector.Close()
+	var sender sync.WaitGroup
+	defer sender.Wait()
+	sender.Go(func() { a.send(ctx) })
+
+	next := time.Now()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		}
+		now := time.Now()
+		interval := a.observe(now)
+		// Keep the rhythm, but never catch up on collections that were missed.
+		if next = next.Add(interval); next.Before(now) {
+			next = now.Add(interval)
+		}
+		timer.Reset(next.Sub(now))
+	}
+}
+
+// observe collects once, hands the observation to the sender, and returns the
+// time until the next one.
+func (a *Agent) observe(now time.Time) time.Duration {
+	a.collector.Collect(now)
+	if busy, ok := a.collector.Last("cpu_percent"); ok && a.pace.observe(busy) {
+		a.config.Log.Warn("collection rate changed", "degraded", a.pace.degraded, "cpu_percent", busy, "interval", a.pace.interval())
+	}
+	a.degraded.push(now, flag(a.pace.degraded))
+	a.dropped.push(now, float64(a.outbox.droppedSoFar()))
+
+	telemetry := a.collector.Telemetry(now)
+	telemetry.Metrics["agent_degraded"] = a.degraded.stats()
+	telemetry.Metrics["agent_dropped"] = a.dropped.stats()
+	a.outbox.put(psg.NodeObserved{Node: a.config.Node, Telemetry: telemetry})
+	return a.pace.interval()
+}
+
+func flag(on bool) float64 {
+	if on {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/bus"
+)
+
+func TestLink_RefusesWhileTheBusIsAwayAndComesBack(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	config := bus.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}
+	server, err := bus.Connect(ctx, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := server.ClientURL()
+	config.Listen = strings.TrimPrefix(url, "nats://")
+	server.Close()
+
+	l := &link{config: bus.Config{URLs: []string{url}, Log: config.Log}}
+	defer l.close()
+	observed := psg.NodeObserved{Node: "n", Telemetry: psg.Telemetry{At: time.Unix(1, 0)}}
+	if err := l.Publish(ctx, observed); err == nil {
+		t.Fatal("published to a bus that is not there")
+	}
+	if server, err = bus.Connect(ctx, config); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Publish(ctx, observed); err != nil {
+		t.Fatal(err)
+	}
+	server.Close()
+	until(ctx, t, func() bool { return errors.Is(l.Publish(ctx, observed), psg.ErrUnavailable) })
+
+	if server, err = bus.Connect(ctx, config); err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	until(ctx, t, func() bool { return l.Publish(ctx, observed) == nil })
+}
+
+func until(ctx context.Context, t *testing.T, done func() bool) {
+	t.Helper()
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	for !done() {
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			t.Fatal("did not happen in time")
+		}
+	}
+}

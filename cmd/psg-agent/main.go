@@ -1,0 +1,117 @@
+// Command psg-agent measures its node and publishes what it measured to PSG's
+// bus.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/agent"
+	"github.com/psgrid/psg/bus"
+)
+
+// The exit codes.
+const (
+	exitOK      = 0
+	exitFailure = 1 // it could not run, or -check found that nothing can be measured
+	exitUsage   = 2 // the command line is wrong
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+const usage = `Usage: psg-agent -node ID -nats URL [options]
+       psg-agent -check
+
+Measures this node from /proc every 200 ms and publishes statistics over the
+last 10 s, until it is interrupted. While the bus is away it keeps the newest
+and publishes them later. With -check it prints what can be measured here, and
+exits 1 if CPU or memory cannot.
+
+Options:
+`
+
+// run is the whole program: it returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var o options
+	flags := o.flags(stderr)
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case err != nil:
+		return exitUsage // flags have printed why
+	}
+	if flags.NArg() > 0 {
+		fmt.Fprintf(stderr, "psg-agent: unexpected %q\n", flags.Arg(0))
+		return exitUsage
+	}
+	if o.check {
+		return exitCode(stderr, check(ctx, o.proc, stdout))
+	}
+	log := slog.New(slog.NewTextHandler(stderr, nil))
+	link := &link{config: bus.Config{
+		Name:        "psg-agent " + o.node,
+		URLs:        split(o.nats),
+		Credentials: o.credentials,
+		Log:         log,
+	}}
+	defer link.close()
+	a, err := agent.New(agent.Config{Node: psg.NodeID(o.node), Proc: o.proc, Interval: o.interval, Log: log}, link)
+	if err := errors.Join(err, link.config.Validate()); err != nil {
+		fmt.Fprintf(stderr, "psg-agent: %v\n", err)
+		return exitUsage
+	}
+	log.Info("agent runs", "node", o.node, "interval", o.interval, "nats", o.nats)
+	return exitCode(stderr, a.Run(ctx))
+}
+
+type options struct {
+	node, nats, credentials, proc string
+	interval                      time.Duration
+	check                         bool
+}
+
+func (o *options) flags(stderr io.Writer) *flag.FlagSet {
+	flags := flag.NewFlagSet("psg-agent", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&o.node, "node", "", "`ID` of this node, as the orchestrator knows it")
+	flags.StringVar(&o.nats, "nats", "", "comma-separated `URLs` of the bus's NATS servers")
+	flags.StringVar(&o.credentials, "nats-creds", "", "NATS credentials `file`")
+	flags.DurationVar(&o.interval, "interval", 200*time.Millisecond, "`time` between collections")
+	flags.StringVar(&o.proc, "proc", "/proc", "`directory` of the proc file system, such as the host's in a container")
+	flags.BoolVar(&o.check, "check", false, "print what can be measured on this node, and exit")
+	flags.Usage = func() {
+		fmt.Fprint(stderr, usage)
+		flags.PrintDefaults()
+	}
+	return flags
+}
+
+func split(urls string) []string {
+	if urls == "" {
+		return nil
+	}
+	return strings.Split(urls, ",")
+}
+
+func exitCode(stderr io.Writer, err error) int {
+	if err != nil {
+		fmt.Fprintf(stderr, "psg-agent: %v\n", err)
+		return exitFailure
+	}
+	return exitOK
+}

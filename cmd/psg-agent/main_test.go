@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/bus"
+)
+
+func TestRun_PublishesToTheBus(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	server, err := bus.Connect(ctx, bus.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	seen := make(chan psg.NodeObserved, 100)
+	watched := make(chan error, 1)
+	go func() {
+		watched <- server.WatchTelemetry(ctx, func(o psg.NodeObserved) {
+			select {
+			case seen <- o:
+			default:
+			}
+		})
+	}()
+	var stdout, stderr bytes.Buffer
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, []string{"-node", "node.1", "-nats", server.ClientURL(), "-interval", "20ms"}, &stdout, &stderr)
+	}()
+	for {
+		select {
+		case o := <-seen:
+			if o.Node != "node.1" {
+				t.Fatalf("observation of %q", o.Node)
+			}
+			if _, ok := o.Telemetry.Metrics["cpu_percent"]; !ok {
+				continue // a rate needs two readings
+			}
+		case <-ctx.Done():
+			t.Fatal("no CPU use arrived")
+		}
+		break
+	}
+	cancel()
+	if code := <-ended; code != exitOK {
+		t.Errorf("exit code %d\n%s", code, &stderr)
+	}
+	if err := <-watched; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRun_CheckPrintsWhatCanBeMeasured(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	if code := run(t.Context(), []string{"-check"}, &stdout, &stderr); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, &stderr)
+	}
+	for _, metric := range []string{"cpu_percent", "memory_available_mb", "load_1m"} {
+		if !strings.Contains(stdout.String(), metric) {
+			t.Errorf("no %s in\n%s", metric, &stdout)
+		}
+	}
+}
+
+func TestRun_CheckFailsWithoutCPU(t *testing.T) {
+	proc := t.TempDir()
+	if err := os.WriteFile(filepath.Join(proc, "loadavg"), []byte("0.25 0.00 0.00 1/2 3\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	if code := run(t.Context(), []string{"-check", "-proc", proc}, &stdout, &stderr); code != exitFailure {
+		t.Errorf("exit code %d", code)
+	}
+	if !strings.Contains(stderr.String(), "cpu_percent cannot be measured") || !strings.Contains(stdout.String(), "0.25") {
+		t.Errorf("printed\n%s%s", &stdout, &stderr)
+	}
+}
+
+func TestRun_RefusesBadCommandLines(t *testing.T) {
+	for want, args := range map[string][]string{
+		"no node ID":         {"-nats", "nats://127.0.0.1:1"},
+		"the URLs":           {"-node", "n"},
+		"interval 1ms":       {"-node", "n", "-nats", "nats://127.0.0.1:1", "-interval", "1ms"},
+		"unexpected \"now\"": {"-check", "now"},
+		"not defined":        {"-chekc"},
+	} {
+		var stdout, stderr bytes.Buffer
+		if code := run(t.Context(), args, &stdout, &stderr); code != exitUsage || !strings.Contains(stderr.String(), want) {
+			t.Errorf("%v: exit code %d, %s", args, code, &stderr)
+		}
+	}
+}
