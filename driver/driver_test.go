@@ -189,6 +189,15 @@ func (n *node) wait(id string) executor.Exit {
 	return exit
 }
 
+// runs returns when the command of a task runs and has said so.
+func (n *node) runs(id, word string) {
+	n.t.Helper()
+	eventually(n.t, "command that says "+word, func() bool {
+		s, err := n.Inspect(id)
+		return err == nil && s.PID != 0 && contains(n.file("stdout"), word)()
+	})
+}
+
 func shell(script string) hclspec.Stanza {
 	return hclspec.Stanza{Command: "sh", Args: []string{"-c", script}}
 }
@@ -346,8 +355,9 @@ func TestRun_StopAndSignal(t *testing.T) {
 	c := newController()
 	c.grants()
 	n := newNode(t, c)
-	n.start(n.task(shell(`trap "echo usr" USR1; trap "" TERM; echo ready; while :; do sleep 0.02; done`)))
-	eventually(t, "command", contains(n.file("stdout"), "ready"))
+	task := n.task(shell(`trap "echo usr" USR1; trap "" TERM; echo ready; while :; do sleep 0.02; done`))
+	n.start(task)
+	n.runs(task.ID, "ready")
 	if err := n.Signal("a1/web/1", syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
@@ -445,7 +455,7 @@ func TestExec_RunsBesideTheTask(t *testing.T) {
 	n := newNode(t, c)
 	task := n.task(shell("echo ready; sleep 1000"))
 	n.start(task)
-	eventually(t, "command", contains(n.file("stdout"), "ready"))
+	n.runs(task.ID, "ready")
 	out, errs, exit, err := n.Exec(t.Context(), task.ID, []string{"sh", "-c", "echo $GREETING $NVIDIA_VISIBLE_DEVICES; echo e >&2; exit 3"}, time.Minute)
 	if err != nil || string(out) != "hello GPU-1\n" || string(errs) != "e\n" || exit.Code != 3 {
 		t.Errorf("got %q, %q, %+v, %v", out, errs, exit, err)
@@ -466,7 +476,7 @@ func TestExecSession_HasStreamsAndATerminal(t *testing.T) {
 	n := newNode(t, c)
 	task := n.task(shell("echo ready; sleep 1000"))
 	n.start(task)
-	eventually(t, "command", contains(n.file("stdout"), "ready"))
+	n.runs(task.ID, "ready")
 	for _, tty := range []bool{false, true} {
 		var out bytes.Buffer
 		sizes := make(chan driver.Size, 1)

@@ -85,8 +85,7 @@ func (d *Driver) Recover(t Task, h Handle) error {
 	}
 	if over {
 		recovered.exit = &exit
-		recovered.release()
-		close(recovered.done)
+		recovered.leave()
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.tasks[t.ID] = recovered

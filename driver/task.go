@@ -26,7 +26,9 @@ type task struct {
 	dir    string // its state
 	done   chan struct{}
 
-	gated   context.Context // ends when the task is stopped
+	wanted  context.Context // ends when the task is stopped
+	unwant  context.CancelFunc
+	gated   context.Context // ends then, and when the driver closes
 	release context.CancelFunc
 
 	mu      sync.Mutex // guards what follows
@@ -42,17 +44,25 @@ type stopRequest struct {
 }
 
 func (d *Driver) newTask(t Task, dir string, r record) *task {
-	gated, release := context.WithCancel(d.ctx)
+	wanted, unwant := context.WithCancel(context.Background())
+	gated, release := d.joined(wanted)
 	return &task{
-		Task: t, driver: d, dir: dir, record: r, done: make(chan struct{}), gated: gated, release: release,
+		Task: t, driver: d, dir: dir, record: r, done: make(chan struct{}),
+		wanted: wanted, unwant: unwant, gated: gated, release: release,
 		log: d.log.With("task_id", t.ID, "alloc", string(t.Alloc)),
 	}
 }
 
+// leave ends what newTask began.
+func (t *task) leave() {
+	t.release()
+	t.unwant()
+	close(t.done)
+}
+
 // run takes the task from wherever it stands to its end.
 func (t *task) run() {
-	defer close(t.done)
-	defer t.release()
+	defer t.leave()
 	exit, err := t.live()
 	if err != nil {
 		// The driver is closing: a later one finds the task on disk.
@@ -140,11 +150,11 @@ func (t *task) launch(env []string) (executor.Exit, bool, error) {
 	if err != nil {
 		return t.end(t.failed(err))
 	}
-	process, err := executor.Start(t.gated, t.driver.launcher, t.dir, spec)
+	// A driver that closes sees the start through: nobody else knows yet what
+	// runs.
+	process, err := executor.Start(t.wanted, t.driver.launcher, t.dir, spec)
 	switch {
-	case t.driver.ctx.Err() != nil:
-		return executor.Exit{}, false, t.driver.ctx.Err()
-	case t.gated.Err() != nil && err != nil:
+	case t.wanted.Err() != nil && err != nil:
 		return t.end(t.stopped())
 	case err != nil:
 		return t.end(t.failed(err))
@@ -231,7 +241,7 @@ func (t *task) requestStop(sig syscall.Signal, timeout time.Duration) error {
 	}
 	process := t.process
 	t.mu.Unlock()
-	t.release()
+	t.unwant()
 	if process == nil {
 		return nil
 	}

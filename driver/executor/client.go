@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -97,24 +98,32 @@ func logTail(dir string) string {
 	return ": " + string(data)
 }
 
-// Attach finds the command of a directory, whether it runs or is over. It is
-// ErrNoCommand where none was started.
+// Attach finds the command of a directory, whether it runs, is over or was
+// lost. It is ErrNoCommand where none was started.
 func Attach(dir string) (*Process, error) {
-	s, ok, err := readStarted(dir)
-	if err != nil {
-		return nil, err
-	}
-	if ok {
-		return &Process{Started: s, dir: dir}, nil
-	}
+	// The executor lets go of the lock last: looked at first, what it wrote
+	// before is seen.
 	live, err := alive(dir)
 	if err != nil {
 		return nil, err
 	}
-	if live {
+	s, ok, err := readStarted(dir)
+	switch {
+	case err != nil:
+		return nil, err
+	case ok:
+		return &Process{Started: s, dir: dir}, nil
+	case live:
 		return nil, fmt.Errorf("executor in %s has not started its command yet", dir)
 	}
-	return nil, ErrNoCommand
+	_, err = os.Stat(filepath.Join(dir, startingFile))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, ErrNoCommand
+	case err != nil:
+		return nil, err
+	}
+	return &Process{dir: dir}, nil
 }
 
 // Wait returns how the command ended, once it has, or ctx's error.
@@ -164,7 +173,9 @@ func (p *Process) lost() (Exit, bool, error) {
 	if exit, ok, err := ReadExit(p.dir); ok || err != nil {
 		return exit, ok, err
 	}
-	killSession(p.Started)
+	if p.Started.PID != 0 { // else the kernel killed it with its executor
+		killSession(p.Started)
+	}
 	exit := Exit{Code: 128 + int(syscall.SIGKILL), Signal: int(syscall.SIGKILL), Error: lostMessage, At: time.Now()}
 	return exit, true, WriteExit(p.dir, exit)
 }

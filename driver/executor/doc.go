@@ -8,9 +8,10 @@
 //
 //	lock          held by the executor for as long as it lives
 //	control.sock  requests: wait, signal, stop
+//	starting      the command may run from now on
 //	started.json  the command runs, with its pid and start time
 //	exit.json     the command is over, and how; written once, before lock is freed
 //
-// A directory runs at most one command, once: what started.json or exit.json
-// says is never repeated. The package knows nothing of gates, grants or Nomad.
+// A directory runs at most one command, once: what may have started is never
+// started again, even where its executor was killed before it could say so. The package knows nothing of gates, grants or Nomad.
 package executor

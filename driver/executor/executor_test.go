@@ -329,3 +329,18 @@ func TestLimits_NameTheKernelAsKiller(t *testing.T) {
 		t.Errorf("got %+v", exit)
 	}
 }
+
+func TestAttach_NeverRepeatsWhatMayHaveStarted(t *testing.T) {
+	dir := t.TempDir()
+	// What an executor leaves that is killed between fork and record.
+	if err := os.WriteFile(filepath.Join(dir, "starting"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := executor.Attach(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if exit := (run{Process: p}).wait(t); exit.Code != 137 || !strings.Contains(exit.Error, "not known") {
+		t.Errorf("got %+v", exit)
+	}
+}

@@ -38,14 +38,9 @@ func Main(dir string, input io.Reader) error {
 		return reply(answer, started{Error: err.Error()})
 	}
 	defer held.Close()
-	s, err := c.start()
+	s, err := c.startIn(dir)
 	if err != nil {
 		return reply(answer, started{Error: err.Error()})
-	}
-	if err := WriteJSON(filepath.Join(dir, startedFile), s); err != nil {
-		c.kill()
-		_ = c.wait()
-		return reply(answer, started{Error: fmt.Sprintf("record start: %v", err)})
 	}
 	go c.serve(listener) // ends with the process
 	// A starter that died meanwhile finds the command by its directory.
@@ -54,6 +49,25 @@ func Main(dir string, input io.Reader) error {
 	err = WriteExit(dir, exit)
 	close(c.recorded)
 	return err
+}
+
+// startIn starts the command between two marks in dir: that it may run, and
+// that it runs.
+func (c *command) startIn(dir string) (Started, error) {
+	mark := filepath.Join(dir, startingFile)
+	if err := os.WriteFile(mark, nil, 0o600); err != nil {
+		return Started{}, fmt.Errorf("record start: %w", err)
+	}
+	s, err := c.start()
+	if err != nil {
+		return Started{}, errors.Join(err, os.Remove(mark))
+	}
+	if err := WriteJSON(filepath.Join(dir, startedFile), s); err != nil {
+		c.kill()
+		_ = c.wait()
+		return Started{}, fmt.Errorf("record start: %w", err)
+	}
+	return s, nil
 }
 
 func reply(answer *os.File, result started) error {
@@ -78,7 +92,7 @@ func prepare(dir string, input io.Reader) (held *os.File, c *command, l net.List
 			held.Close()
 		}
 	}()
-	for _, file := range []string{startedFile, exitFile} {
+	for _, file := range []string{startingFile, exitFile} {
 		if _, err := os.Stat(filepath.Join(dir, file)); !os.IsNotExist(err) {
 			return nil, nil, nil, fmt.Errorf("%s has run its command already", dir)
 		}

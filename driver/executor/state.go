@@ -11,11 +11,12 @@ import (
 )
 
 const (
-	lockFile    = "lock"
-	socketFile  = "control.sock"
-	startedFile = "started.json"
-	exitFile    = "exit.json"
-	logFile     = "executor.log"
+	lockFile     = "lock"
+	socketFile   = "control.sock"
+	startingFile = "starting"
+	startedFile  = "started.json"
+	exitFile     = "exit.json"
+	logFile      = "executor.log"
 )
 
 // WriteExit records how the command of a directory ended, for commands that
