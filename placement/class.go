@@ -1,0 +1,257 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// class is a shape under one judgement: the workloads for which every node
+// rates the same. Once in use it keeps the rates of all nodes and their order,
+// and catches up with what changed when it is next asked.
+type class struct {
+	shape   *shape
+	judged  *judgement
+	users   int    // workloads
+	used    uint64 // cycle
+	asked   int    // times a candidate was wanted before there was an index
+	indexed bool
+	read    int    // position in Engine.changes up to which scores are current
+	respecs uint64 // of Engine.respecs when cells was made
+	scores  []int64
+	cells   []cell
+	others  []int   // by counter: values no spread target names; nil until counted
+	cellOf  []place // by slot, where there is more than one cell
+}
+
+// cell is the nodes that a shape's tally counts alike: with the same value of
+// each counted attribute. Without a tally there is one.
+type cell struct {
+	values []cellValue // by counter
+	tree   tree
+}
+
+type cellValue struct {
+	text string
+	ok   bool
+}
+
+// place is where a slot stands in the cells.
+type place struct{ cell, leaf int32 }
+
+// classOf finds or makes the class of a workload under a judgement.
+func (e *Engine) classOf(w *workload, j *judgement) *class {
+	s := e.shapeOf(w)
+	s.used = e.cycle
+	if w.class != nil && w.class.judged == j {
+		return w.class
+	}
+	c, ok := s.classes[j]
+	if !ok {
+		c = e.succeed(w.class, j)
+		if c == nil {
+			c = &class{shape: s, judged: j}
+		}
+		s.classes[j] = c
+	}
+	if w.class != c {
+		if w.class != nil {
+			w.class.users--
+		}
+		c.users++
+		w.class = c
+	}
+	return c
+}
+
+// succeed turns a class that only one workload uses into the class under the
+// next judgement, or copies it for that; then only the slots that are judged
+// otherwise need rating.
+func (e *Engine) succeed(old *class, j *judgement) *class {
+	if old == nil || !old.indexed {
+		return nil
+	}
+	next := old
+	if old.users == 1 {
+		delete(old.shape.classes, old.judged)
+	} else {
+		if !e.mayIndex() {
+			return nil
+		}
+		next = old.clone()
+		e.indexed++
+	}
+	before := next.judged
+	next.judged = j
+	if !e.catchUp(next) {
+		e.rebuild(next)
+		return next
+	}
+	for slot := range e.slots {
+		if before.denied.Has(slot) != j.denied.Has(slot) || before.at(slot) != j.at(slot) {
+			next.refresh(e, int32(slot))
+		}
+	}
+	return next
+}
+
+// at is the policy score of a slot.
+func (j *judgement) at(slot int) int64 {
+	if slot >= len(j.points) {
+		return 0
+	}
+	return j.points[slot]
+}
+
+func (c *class) clone() *class {
+	d := *c
+	d.users = 0
+	d.scores = slices.Clone(c.scores)
+	d.cellOf = slices.Clone(c.cellOf)
+	d.cells = slices.Clone(c.cells)
+	for i := range d.cells {
+		d.cells[i].tree.winners = slices.Clone(c.cells[i].tree.winners)
+	}
+	return &d
+}
+
+// mayIndex reports whether memory for one more index is within bounds.
+func (e *Engine) mayIndex() bool {
+	const bytesPerSlot = 8 + 2*4*2
+	return (e.indexed+1)*len(e.slots)*bytesPerSlot <= e.cfg.IndexMB<<20
+}
+
+// ready brings the class's candidates up to date, and reports whether it has
+// them in order; it has not on its first use, or where memory is short.
+func (e *Engine) ready(c *class) bool {
+	c.used = e.cycle
+	if !c.indexed {
+		if c.asked++; c.asked < 2 || !e.mayIndex() {
+			return false
+		}
+		c.indexed = true
+		e.indexed++
+		e.rebuild(c)
+		return true
+	}
+	if !e.catchUp(c) {
+		e.rebuild(c)
+	}
+	return true
+}
+
+// catchUp rates the slots that changed since the class last looked; it reports
+// false where that takes a rebuild.
+func (e *Engine) catchUp(c *class) bool {
+	changed, ok := e.changes.since(c.read, len(e.slots))
+	if !ok || !c.grow(len(e.slots)) || c.cellOf != nil && c.respecs != e.respecs {
+		return false
+	}
+	c.read = e.changes.position()
+	e.sweep++
+	for _, slot := range changed {
+		if e.marks[slot] != e.sweep {
+			e.marks[slot] = e.sweep
+			c.refresh(e, slot)
+		}
+	}
+	return true
+}
+
+// grow makes room for slots that are new; it reports false where there is none.
+func (c *class) grow(slots int) bool {
+	for len(c.scores) < slots {
+		c.scores = append(c.scores, unfit)
+	}
+	return c.cellOf != nil || c.cells[0].tree.size >= slots
+}
+
+// refresh rates one slot anew.
+func (c *class) refresh(e *Engine, slot int32) {
+	score := e.scoreOf(c, slot)
+	if score == c.scores[slot] {
+		return
+	}
+	c.scores[slot] = score
+	at := place{0, slot}
+	if c.cellOf != nil {
+		at = c.cellOf[slot]
+	}
+	if at.cell >= 0 {
+		c.cells[at.cell].tree.update(int(at.leaf), slot, c.scores, e.ranks)
+	}
+}
+
+// scoreOf is a slot's rate as one number.
+func (e *Engine) scoreOf(c *class, slot int32) int64 {
+	var p parts
+	if e.slots[slot] == nil || !e.rate(c.shape, c.judged, slot, &p) {
+		return unfit
+	}
+	return p.total()
+}
+
+// rebuild rates every slot.
+func (e *Engine) rebuild(c *class) {
+	n := len(e.slots)
+	c.scores = slices.Grow(c.scores[:0], n)[:n]
+	for slot := range n {
+		c.scores[slot] = e.scoreOf(c, int32(slot))
+	}
+	c.read, c.respecs = e.changes.position(), e.respecs
+	if !c.shape.counts() {
+		c.cellOf = nil
+		if len(c.cells) != 1 || c.cells[0].tree.size < n {
+			c.cells = []cell{{tree: newTree(n, nil)}}
+		}
+	} else {
+		c.divide(e)
+	}
+	for i := range c.cells {
+		t := &c.cells[i].tree
+		leaves := n
+		if t.members != nil {
+			leaves = len(t.members)
+		}
+		t.build(leaves, c.scores, e.ranks)
+	}
+}
+
+// divide groups the slots into cells by what the tally counts.
+func (c *class) divide(e *Engine) {
+	c.cells, c.others = nil, nil
+	c.cellOf = make([]place, len(e.slots))
+	byKey := make(map[string]int32)
+	var members [][]int32
+	for slot, n := range e.slots {
+		c.cellOf[slot] = place{-1, 0}
+		if n == nil {
+			continue
+		}
+		values, key := cellValues(c.shape.own, n)
+		at, ok := byKey[key]
+		if !ok {
+			at = int32(len(c.cells))
+			byKey[key] = at
+			c.cells = append(c.cells, cell{values: values})
+			members = append(members, nil)
+		}
+		c.cellOf[slot] = place{at, int32(len(members[at]))}
+		members[at] = append(members[at], int32(slot))
+	}
+	for i := range c.cells {
+		c.cells[i].tree = newTree(len(members[i]), members[i])
+	}
+}
+
+// cellValues are the values a node counts under, and one key for all.
+func cellValues(w *workload, n *node) ([]cellValue, string) {
+	values := make([]cellValue, len(w.tally.counters))
+	var key strings.Builder
+	for i := range w.tally.counters {
+		text, ok := w.tally.counters[i].value(n)
+		values[i] = cellValue{text, ok}
+		fmt.Fprintf(&key, "%t %d %s", ok, len(text), text)
+	}
+	return values, key.String()
+}

@@ -1,0 +1,120 @@
+package placement
+
+import (
+	"fmt"
+
+	"github.com/psgrid/psg"
+)
+
+// Bounds on what one workload or node may bring. Beyond them it is refused with
+// that reason, so that no input can stall a cycle.
+const (
+	maxConstraints = 256  // constraints, affinities and spreads of one workload, its device asks included
+	maxPattern     = 4096 // bytes of one regular expression
+	maxCards       = 64   // devices of one node that are used
+	maxDeviceAsks  = 16   // device asks of one workload
+	maxPorts       = 1024 // port asks of one workload
+	maxSearch      = 4096 // steps of the search for a set of cards on one node
+)
+
+// Config is what an engine weighs and limits. The zero value means the
+// defaults.
+type Config struct {
+	Weights Weights
+	// Limits bound instances by label, across jobs.
+	Limits []Limit
+	// IndexMB bounds the memory, in MiB, in which classes of workloads keep
+	// their candidates ordered; a class beyond it looks at every node. 0 means
+	// 512.
+	IndexMB int
+}
+
+// Weights say how many milli-points each kind of preference is worth at its
+// full strength. Policy points come on top as the policies give them. The
+// defaults keep an order: a matched affinity or one instance too many in a
+// spread outweighs everything below it, and packing only decides among nodes
+// that fragmentation and load leave equal.
+type Weights struct {
+	Affinity      int64 // all affinities met; 0 means 1000
+	Spread        int64 // one spread's whole share missing; 0 means 1000
+	SoftLimit     int64 // each instance beyond a soft limit; 0 means 1000
+	NUMA          int64 // devices on one NUMA node where that is preferred; 0 means 400
+	Load          int64 // a node fully busier than its requests say; 0 means 300
+	Fragmentation int64 // one whole card made unusable for others; 0 means 200
+	Packing       int64 // a node filled to the brim; 0 means 100
+}
+
+// Limit bounds how many instances whose labels match may run per node and in
+// the whole cluster, whatever their jobs.
+type Limit struct {
+	Name    string            // as reasons name it
+	Match   map[string]string // labels an instance must carry, all of them
+	PerNode int               // 0 means no limit per node
+	Total   int               // 0 means no limit in the cluster
+	Soft    bool              // prefer, do not enforce, PerNode
+}
+
+// withDefaults fills what is zero.
+func (c Config) withDefaults() Config {
+	if c.IndexMB == 0 {
+		c.IndexMB = 512
+	}
+	w := &c.Weights
+	for _, d := range []struct {
+		weight *int64
+		value  int64
+	}{
+		{&w.Affinity, 1000}, {&w.Spread, 1000}, {&w.SoftLimit, 1000}, {&w.NUMA, 400},
+		{&w.Load, 300}, {&w.Fragmentation, 200}, {&w.Packing, 100},
+	} {
+		if *d.weight == 0 {
+			*d.weight = d.value
+		}
+	}
+	return c
+}
+
+// Validate reports the first setting that makes no sense.
+func (c Config) Validate() error {
+	const most = 1_000_000
+	for name, w := range map[string]int64{
+		"affinity": c.Weights.Affinity, "spread": c.Weights.Spread, "soft_limit": c.Weights.SoftLimit,
+		"numa": c.Weights.NUMA, "load": c.Weights.Load,
+		"fragmentation": c.Weights.Fragmentation, "packing": c.Weights.Packing,
+	} {
+		if w < 0 || w > most {
+			return fmt.Errorf("placement weight %s: %d is outside 0..%d", name, w, most)
+		}
+	}
+	if c.IndexMB < 0 {
+		return fmt.Errorf("placement index_mb: %d is below 0", c.IndexMB)
+	}
+	for i, l := range c.Limits {
+		switch {
+		case l.Name == "":
+			return fmt.Errorf("placement limit %d has no name", i)
+		case len(l.Match) == 0:
+			return fmt.Errorf("placement limit %q matches every workload: it names no label", l.Name)
+		case l.PerNode < 0 || l.Total < 0 || l.PerNode == 0 && l.Total == 0:
+			return fmt.Errorf("placement limit %q bounds nothing: per node %d, total %d", l.Name, l.PerNode, l.Total)
+		case l.Soft && l.PerNode == 0:
+			return fmt.Errorf("placement limit %q is soft but has no limit per node", l.Name)
+		}
+	}
+	return nil
+}
+
+// covers reports whether a workload's instances count against the limit.
+func (l *Limit) covers(labels map[string]string) bool {
+	for key, value := range l.Match {
+		if have, ok := labels[key]; !ok || have != value {
+			return false
+		}
+	}
+	return true
+}
+
+// reason is why the limit keeps an instance out.
+func (l *Limit) reason(scope string, limit int) psg.Reason {
+	return psg.Reason{Source: "limit " + l.Name, Text: fmt.Sprintf("at most %d %s", limit, scope)}
+}

@@ -1,0 +1,99 @@
+package placement
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/psgrid/psg"
+)
+
+func (e *Engine) joinGang(w *workload) {
+	if w.spec.Gang == "" {
+		return
+	}
+	members := e.gangs[w.spec.Gang]
+	if members == nil {
+		members = make(map[psg.WorkloadID]*workload)
+		e.gangs[w.spec.Gang] = members
+	}
+	members[w.id] = w
+}
+
+func (e *Engine) leaveGang(w *workload) {
+	members := e.gangs[w.spec.Gang]
+	delete(members, w.id)
+	if len(members) == 0 {
+		delete(e.gangs, w.spec.Gang)
+	}
+}
+
+// decideGang places all asks of a gang, or none: a gang that is not complete,
+// or does not fit as a whole, holds nothing.
+func (s *solver) decideGang(gang psg.GangID) {
+	var asks []int
+	for _, at := range s.gangs[gang] {
+		if !s.answers[at].given() {
+			asks = append(asks, at)
+		}
+	}
+	if missing := s.missing(gang, asks); missing != "" {
+		s.refuseGang(gang, asks, missing)
+		return
+	}
+	mark := len(s.journal)
+	for placed, at := range asks {
+		w, c := s.admit(at)
+		if c != nil && s.place(at, w, c) || s.answers[at].placement != nil {
+			continue
+		}
+		if s.answers[at].deferred != nil {
+			s.why.now(s, at) // while the others hold their places: without them it would fit
+		}
+		reason := fmt.Sprintf("%d of %d fit; then %s", placed, len(asks), s.answers[at].refusal.Summary)
+		s.undo(mark)
+		s.refuseGang(gang, asks, reason)
+		return
+	}
+}
+
+// missing says which instances a gang still lacks, or "". An allocation takes
+// the place of a reservation, so that it does not count beside it.
+func (s *solver) missing(gang psg.GangID, asks []int) string {
+	gated, fresh := make(map[psg.WorkloadID]int), make(map[psg.WorkloadID]int)
+	for _, at := range asks {
+		if ask := &s.p.Asks[at]; ask.Alloc != "" {
+			gated[ask.Workload]++
+		} else {
+			fresh[ask.Workload]++
+		}
+	}
+	members := slices.SortedFunc(maps.Values(s.e.gangs[gang]), func(a, b *workload) int { return a.id.Compare(b.id) })
+	for _, w := range members {
+		reserved := len(s.reservations(&psg.Ask{Alloc: "any"}, w))
+		have := len(w.held) - reserved + max(reserved, gated[w.id]) + fresh[w.id]
+		if have < w.spec.Count {
+			return fmt.Sprintf("%s has %d of %d instances", w.id, have, w.spec.Count)
+		}
+	}
+	return ""
+}
+
+// refuseGang queues every ask of a gang, keeping what an ask was told that is
+// more than "not all fit": denied, or elsewhere.
+func (s *solver) refuseGang(gang psg.GangID, asks []int, reason string) {
+	text := fmt.Sprintf("gang %s waits: %s", gang, reason)
+	for _, at := range asks {
+		a := &s.answers[at]
+		if _, held := s.e.held[s.p.Asks[at].ID]; held || a.refusal != nil && a.refusal.State != psg.Queued {
+			continue
+		}
+		r := psg.Refusal{Ask: s.p.Asks[at].ID, State: psg.Queued}
+		if a.refusal != nil {
+			r = *a.refusal
+		}
+		r.Summary = text
+		r.Excluded = slices.Concat([]psg.Exclusion{{Reason: psg.Reason{Source: "gang", Text: text}}}, r.Excluded)
+		*a = answer{refusal: &r}
+	}
+}

@@ -1,0 +1,255 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/psgrid/psg"
+)
+
+// Problem is what one cycle asks of the engine.
+type Problem struct {
+	Now  time.Time
+	Seed uint64 // for what searches at random; Solve itself draws nothing, ties break by node ID
+	Asks []psg.Ask
+	// Rulings are policy's verdicts by workload, over Rows. A workload without
+	// one is not bound by policy; a node without a row is denied to those with
+	// one.
+	Rulings map[psg.WorkloadID]*psg.Ruling
+	Rows    []psg.NodeID // row to node, as in the snapshot that was ruled on
+	// Stop is asked between asks whether the budget is spent; the asks not
+	// reached are named in the plan. Nil means never.
+	Stop func() bool
+}
+
+// Solve decides the asks in order of priority, then age, then ID, each on what
+// the earlier ones left. It leaves the engine as it was: the plan takes effect
+// when its placements come back as Placed, after its Consumed as Freed.
+//
+// An ask that holds room already is answered with what it holds. Of an ask
+// given twice only the first is answered. The plan's placements and refusals
+// stand in the order of the asks.
+func (e *Engine) Solve(p Problem) psg.Plan {
+	e.cycle++
+	e.rerank()
+	e.setRows(p.Rows)
+	s := &solver{e: e, p: p, answers: make([]answer, len(p.Asks)), gangs: make(map[psg.GangID][]int)}
+	s.line()
+	for _, at := range s.queue {
+		if p.Stop != nil && p.Stop() {
+			break
+		}
+		if !s.answers[at].given() {
+			s.decide(at)
+		}
+	}
+	s.explain()
+	plan := s.plan()
+	s.undo(0)
+	e.sweepIdle()
+	return plan
+}
+
+// solver is the scratch of one Solve.
+type solver struct {
+	e       *Engine
+	p       Problem
+	queue   []int // asks by turn
+	answers []answer
+	gangs   map[psg.GangID][]int // asks by gang, by turn
+	journal []entry
+	why     explanations
+}
+
+// answer is what became of one ask.
+type answer struct {
+	placement *psg.Placement
+	refusal   *psg.Refusal
+	deferred  *class // refused for want of a node; explained when all is decided
+	skipped   bool   // the same ID was asked before
+	consumed  psg.RequestID
+}
+
+func (a *answer) given() bool {
+	return a.placement != nil || a.refusal != nil || a.deferred != nil || a.skipped
+}
+
+// entry is one change to the engine's book that Solve takes back at its end.
+type entry struct {
+	held   *held
+	struck bool
+}
+
+// line puts the asks in order of their turns and finds the gangs.
+func (s *solver) line() {
+	type turn struct {
+		at, priority int
+		ask          *psg.Ask
+	}
+	turns := make([]turn, len(s.p.Asks))
+	for i := range s.p.Asks {
+		turns[i] = turn{at: i, ask: &s.p.Asks[i]}
+		if w, ok := s.e.workloads[turns[i].ask.Workload]; ok {
+			turns[i].priority = w.spec.Priority
+		}
+	}
+	slices.SortFunc(turns, func(a, b turn) int {
+		if a.priority != b.priority {
+			return cmp.Compare(b.priority, a.priority)
+		}
+		return cmp.Or(a.ask.At.Compare(b.ask.At), cmp.Compare(a.ask.ID, b.ask.ID), cmp.Compare(a.at, b.at))
+	})
+	seen := make(map[psg.RequestID]bool, len(turns))
+	s.queue = make([]int, len(turns))
+	for i, t := range turns {
+		s.queue[i] = t.at
+		s.answers[t.at].skipped = seen[t.ask.ID]
+		seen[t.ask.ID] = true
+		if w, ok := s.e.workloads[t.ask.Workload]; ok && w.spec.Gang != "" {
+			s.gangs[w.spec.Gang] = append(s.gangs[w.spec.Gang], t.at)
+		}
+	}
+}
+
+// decide answers one ask, or the whole gang it belongs to.
+func (s *solver) decide(at int) {
+	w, c := s.admit(at)
+	if c == nil {
+		return
+	}
+	if w.spec.Gang != "" {
+		s.decideGang(w.spec.Gang)
+		return
+	}
+	s.place(at, w, c)
+}
+
+// admit answers an ask that needs no choice of node; for any other it returns
+// the workload and its class.
+func (s *solver) admit(at int) (*workload, *class) {
+	ask, a := &s.p.Asks[at], &s.answers[at]
+	if h, ok := s.e.held[ask.ID]; ok {
+		p := h.placement
+		a.placement = &p
+		return nil, nil
+	}
+	w, ok := s.e.workloads[ask.Workload]
+	if !ok || !w.known {
+		a.refuse(ask, psg.Queued, psg.Reason{Source: "workload", Text: "not known yet"})
+		return nil, nil
+	}
+	ruling := s.p.Rulings[w.id]
+	switch {
+	case w.fault != "":
+		a.refuse(ask, psg.Denied, psg.Reason{Source: "workload", Text: w.fault})
+	case ruling != nil && len(ruling.Rejected) > 0:
+		a.refuse(ask, psg.Denied, ruling.Rejected...)
+	case w.spec.Count <= 0 && !w.spec.Type.EveryNode():
+		a.refuse(ask, psg.Queued, psg.Reason{Source: "workload", Text: "its count is 0: it asks for nothing"})
+	default:
+		return w, s.e.classUnder(w, ruling)
+	}
+	return nil, nil
+}
+
+// classUnder is the class of a workload under a ruling, found without looking
+// into the ruling where it is the one of last time.
+func (e *Engine) classUnder(w *workload, ruling *psg.Ruling) *class {
+	as := ruledAs{ruling, e.rulings.epoch}
+	if w.class != nil && w.ruled == as {
+		w.class.judged.used, w.shape.used = e.cycle, e.cycle
+		return w.class
+	}
+	w.ruled = as
+	return e.classOf(w, e.judge(ruling))
+}
+
+// place answers one ask and reports whether it got a place.
+func (s *solver) place(at int, w *workload, c *class) bool {
+	ask := &s.p.Asks[at]
+	reserved := s.reservations(ask, w)
+	if ask.Node != "" {
+		return s.placePinned(at, c, reserved)
+	}
+	if len(reserved) > 0 && s.redeem(at, c, reserved[0]) {
+		return true
+	}
+	found, ok := s.e.best(c)
+	if !ok {
+		s.answers[at].deferred = c
+		return false
+	}
+	s.grant(at, c, found, nil)
+	return true
+}
+
+// grant writes a placement into the book for the rest of this Solve. A
+// reservation that it takes the room of has been struck before.
+func (s *solver) grant(at int, c *class, found candidate, reserved *held) {
+	ask := s.p.Asks[at]
+	n := s.e.slots[found.slot]
+	shares, _ := n.assign(c.shape, c.shape.filter.on(s.e, found.slot))
+	p := psg.Placement{
+		Ask: ask, Node: n.spec.ID, State: psg.Granted, Request: c.shape.request, Devices: shares,
+		Ports: c.shape.ports.shares(&n.spec), Score: found.parts.list(), Since: s.p.Now,
+	}
+	if ask.Hold > 0 {
+		p.State, p.Expires = psg.Reserved, s.p.Now.Add(ask.Hold)
+	}
+	if reserved != nil {
+		s.answers[at].consumed = reserved.placement.Ask.ID
+		if reserved.placement.Node == p.Node {
+			p.Request = p.Request.Max(reserved.placement.Request)
+		}
+	}
+	s.journal = append(s.journal, entry{held: s.e.enter(p)})
+	s.answers[at].placement = &p
+}
+
+// strike takes a placement out of the book for the rest of this Solve.
+func (s *solver) strike(h *held) {
+	s.e.strike(h)
+	s.journal = append(s.journal, entry{h, true})
+}
+
+// undo takes back what was done since a mark in the journal.
+func (s *solver) undo(mark int) {
+	for i := len(s.journal) - 1; i >= mark; i-- {
+		if j := s.journal[i]; j.struck {
+			s.e.enter(j.held.placement)
+		} else {
+			s.e.strike(j.held)
+		}
+	}
+	s.journal = s.journal[:mark]
+}
+
+// plan collects the answers in the order of the asks.
+func (s *solver) plan() psg.Plan {
+	plan := psg.Plan{Placements: []psg.Placement{}, Refusals: []psg.Refusal{}}
+	for i := range s.answers {
+		switch a := &s.answers[i]; {
+		case a.skipped:
+		case a.placement != nil:
+			plan.Placements = append(plan.Placements, *a.placement)
+			if a.consumed != "" {
+				plan.Consumed = append(plan.Consumed, a.consumed)
+			}
+		case a.refusal != nil:
+			plan.Refusals = append(plan.Refusals, *a.refusal)
+		default:
+			plan.Unreached = append(plan.Unreached, s.p.Asks[i].ID)
+		}
+	}
+	return plan
+}
+
+// refuse answers an ask that no choice of node can help.
+func (a *answer) refuse(ask *psg.Ask, state psg.State, reasons ...psg.Reason) {
+	r := &psg.Refusal{Ask: ask.ID, State: state, Summary: reasons[0].Source + ": " + reasons[0].Text}
+	for _, reason := range reasons {
+		r.Excluded = append(r.Excluded, psg.Exclusion{Reason: reason})
+	}
+	a.refusal = r
+}
