@@ -1,0 +1,178 @@
+// Package controller runs the decision loop: it takes in what changed, asks
+// policy, lets the placement engine choose nodes, commits the result to the
+// ledger and tells whoever waits. Cycle is the page to read.
+//
+// It knows neither Nomad, Kubernetes, NATS, OPA nor gRPC: cmd/psg hands it
+// their adapters as the small interfaces below. It keeps no state that the
+// ledger does not: a restarted controller replays and knows everything again.
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/ledger"
+	"github.com/psgrid/psg/placement"
+)
+
+// Log is the durable, totally ordered log behind the ledger. Append adds a
+// record at r.Sequence and returns once it is synced; psg.ErrNotLeader means
+// another writer was there first, any other error that the outcome is unknown.
+// Replay folds every record after a position, in order.
+type Log interface {
+	Append(ctx context.Context, r psg.Record) error
+	Replay(ctx context.Context, after uint64, fold func(psg.Record) error) error
+}
+
+// Policy rules on one workload against every node of a snapshot. A policy that
+// fails denies, with its error as the reason; Rule returns an error only when
+// ctx ends.
+type Policy interface {
+	Rule(ctx context.Context, w *psg.Workload, view *psg.Snapshot) (psg.Ruling, error)
+}
+
+// Jobs finds a workload that an allocation belongs to before its registration
+// was seen. It returns psg.ErrUnknown for one that does not exist.
+type Jobs interface {
+	Workload(ctx context.Context, id psg.WorkloadID) (psg.Workload, error)
+}
+
+// Config sets the controller's bounds. The zero value of a field means its
+// default.
+type Config struct {
+	Name    string          // of this instance, recorded with its epoch; required
+	Period  time.Duration   // longest time between two cycles; default 500 ms
+	Inbox   int             // facts and asks that may wait for a cycle; default 65,536
+	Batch   int             // of those, how many one cycle takes in; default 4,096
+	Waiters int             // long polls that may be open at once; default 65,536
+	Orders  func(psg.Order) // told each order once its record is committed; must not block; optional
+	Log     *slog.Logger    // required
+}
+
+func (c Config) withDefaults() Config {
+	if c.Period == 0 {
+		c.Period = 500 * time.Millisecond
+	}
+	if c.Inbox == 0 {
+		c.Inbox = 65_536
+	}
+	if c.Batch == 0 {
+		c.Batch = 4_096
+	}
+	if c.Waiters == 0 {
+		c.Waiters = 65_536
+	}
+	if c.Orders == nil {
+		c.Orders = func(psg.Order) {}
+	}
+	return c
+}
+
+// Validate reports the first field that makes no sense.
+func (c Config) Validate() error {
+	switch {
+	case c.Name == "":
+		return errors.New("controller: no name")
+	case c.Log == nil:
+		return errors.New("controller: no logger")
+	case c.Period < 0, c.Inbox < 0, c.Batch < 0, c.Waiters < 0:
+		return errors.New("controller: a bound is below zero")
+	}
+	return nil
+}
+
+// Controller is one controller instance.
+type Controller struct {
+	config Config
+	log    Log
+	policy Policy
+	jobs   Jobs
+	inbox  *inbox
+	polls  *polls
+
+	// Touched by the cycle alone.
+	engine *placement.Engine
+	dirty  bool      // something changed since the last solve
+	solved time.Time // when pending asks were last solved
+
+	mu      sync.RWMutex
+	state   *ledger.State
+	leading bool
+}
+
+// New returns a controller that has yet to Run.
+func New(log Log, policy Policy, jobs Jobs, config Config) (*Controller, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	config = config.withDefaults()
+	return &Controller{
+		config: config, log: log, policy: policy, jobs: jobs,
+		inbox: newInbox(config.Inbox),
+		polls: newPolls(config.Waiters),
+		state: ledger.New(),
+	}, nil
+}
+
+// Run takes the lead and cycles until ctx ends, at once when there is news and
+// at least every Period. It returns psg.ErrNotLeader when another controller
+// has taken over.
+func (c *Controller) Run(ctx context.Context) error {
+	defer c.resign()
+	if err := c.Lead(ctx, time.Now()); err != nil {
+		return endOf(ctx, err)
+	}
+	tick := time.NewTicker(c.config.Period)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case <-c.inbox.news:
+		}
+		if err := c.Cycle(ctx, time.Now()); err != nil {
+			return endOf(ctx, err)
+		}
+	}
+}
+
+// endOf hides the error of a loop that was asked to end.
+func endOf(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// Wake has pending asks decided anew in the next cycle, as after a policy
+// reload.
+func (c *Controller) Wake() { c.inbox.wake() }
+
+func (c *Controller) resign() {
+	c.mu.Lock()
+	c.leading = false
+	c.mu.Unlock()
+	c.polls.wakeAll()
+}
+
+// view runs read on the committed state.
+func (c *Controller) view(read func(*ledger.State)) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	read(c.state)
+}
+
+func (c *Controller) mustLead() error {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if !c.leading {
+		return fmt.Errorf("controller %s: %w", c.config.Name, psg.ErrNotLeader)
+	}
+	return nil
+}

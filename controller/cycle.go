@@ -1,0 +1,91 @@
+package controller
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/placement"
+)
+
+// Cycle decides once, as of now: freeze what changed, ask policy, choose nodes,
+// commit, tell. Nothing is told before it is committed; if the commit fails,
+// nothing was told and what was taken in is taken in again.
+func (c *Controller) Cycle(ctx context.Context, now time.Time) error {
+	taken := c.inbox.take(c.config.Batch)
+	facts := c.takeIn(taken, now)
+
+	decisions, err := c.decide(ctx, taken.resizes, now)
+	if err != nil {
+		return c.rewind(ctx, taken, now, err)
+	}
+
+	if len(facts)+len(decisions) > 0 {
+		record := psg.Record{
+			Sequence: c.state.Sequence() + 1, Epoch: c.state.Epoch(), At: now,
+			Deltas: slices.Concat(facts, decisions),
+		}
+		if err := c.log.Append(ctx, record); err != nil {
+			return c.rewind(ctx, taken, now, err)
+		}
+		if err := c.commit(record, decisions); err != nil {
+			return err
+		}
+	}
+
+	c.tell(facts, decisions, taken.resizes)
+	return nil
+}
+
+// decide answers the resizes, or else rules on the pending asks and chooses
+// their nodes. Resizes have a cycle of their own, so that asks are solved on
+// what they leave.
+func (c *Controller) decide(ctx context.Context, resizes []*resize, now time.Time) ([]psg.Delta, error) {
+	if len(resizes) > 0 {
+		c.inbox.wake() // for the asks
+		return c.decideResizes(resizes), nil
+	}
+	if !c.dirty && now.Sub(c.solved) < resolveAfter {
+		return nil, nil
+	}
+	c.dirty, c.solved = false, now
+	asks := c.state.Pending()
+	if len(asks) == 0 {
+		return nil, nil
+	}
+	view := c.state.Snapshot(now)
+	rulings, err := c.rule(ctx, asks, view)
+	if err != nil {
+		return nil, err
+	}
+	plan := c.engine.Solve(placement.Problem{
+		Now: now, Seed: c.state.Sequence(), Asks: asks, Rulings: rulings, Rows: rows(view),
+	})
+	return c.decisions(plan, now), nil
+}
+
+// rule asks policy once for each workload that has a pending ask.
+func (c *Controller) rule(ctx context.Context, asks []psg.Ask, view *psg.Snapshot) (map[psg.WorkloadID]*psg.Ruling, error) {
+	rulings := map[psg.WorkloadID]*psg.Ruling{}
+	for _, ask := range asks {
+		workload := view.Workload(ask.Workload)
+		if rulings[ask.Workload] != nil || workload == nil {
+			continue
+		}
+		ruling, err := c.policy.Rule(ctx, workload, view)
+		if err != nil {
+			return nil, err
+		}
+		rulings[ask.Workload] = &ruling
+	}
+	return rulings, nil
+}
+
+func rows(view *psg.Snapshot) []psg.NodeID {
+	ids := make([]psg.NodeID, len(view.Nodes))
+	for i := range view.Nodes {
+		ids[i] = view.Nodes[i].ID
+	}
+	return ids
+}

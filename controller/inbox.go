@@ -1,0 +1,138 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/psgrid/psg"
+)
+
+// inbox holds what waits for the next cycle. It is bounded: watchers wait for
+// room, submitters are refused with psg.ErrBusy, and of telemetry only each
+// node's newest is kept.
+type inbox struct {
+	limit int
+	news  chan struct{} // holds a token while there is something to take
+	room  chan struct{} // holds a token while a waiting watcher should look again
+
+	mu       sync.Mutex
+	woken    bool
+	deltas   []psg.Delta
+	resizes  []*resize
+	observed map[psg.NodeID]psg.NodeObserved
+}
+
+// batch is what one cycle takes from the inbox.
+type batch struct {
+	woken    bool
+	deltas   []psg.Delta
+	resizes  []*resize
+	observed []psg.NodeObserved
+}
+
+func newInbox(limit int) *inbox {
+	return &inbox{
+		limit:    limit,
+		news:     make(chan struct{}, 1),
+		room:     make(chan struct{}, 1),
+		observed: map[psg.NodeID]psg.NodeObserved{},
+	}
+}
+
+// submit adds all deltas or, if they do not fit, none.
+func (b *inbox) submit(deltas ...psg.Delta) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.deltas)+len(deltas) > b.limit {
+		return fmt.Errorf("%d facts and asks wait for a cycle: %w", len(b.deltas), psg.ErrBusy)
+	}
+	b.deltas = append(b.deltas, deltas...)
+	signal(b.news)
+	return nil
+}
+
+// report adds deltas one by one as room comes, until ctx ends.
+func (b *inbox) report(ctx context.Context, deltas []psg.Delta) error {
+	for len(deltas) > 0 {
+		if n := b.fill(deltas); n > 0 {
+			deltas = deltas[n:]
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-b.room:
+		}
+	}
+	return nil
+}
+
+func (b *inbox) fill(deltas []psg.Delta) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := max(0, min(len(deltas), b.limit-len(b.deltas)))
+	b.deltas = append(b.deltas, deltas[:n]...)
+	if n > 0 {
+		signal(b.news)
+	}
+	return n
+}
+
+func (b *inbox) resize(r *resize) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.resizes) >= b.limit {
+		return fmt.Errorf("%d resizes wait for a cycle: %w", len(b.resizes), psg.ErrBusy)
+	}
+	b.resizes = append(b.resizes, r)
+	signal(b.news)
+	return nil
+}
+
+// observe keeps a node's newest telemetry. It does not start a cycle.
+func (b *inbox) observe(seen psg.NodeObserved) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, known := b.observed[seen.Node]; known || len(b.observed) < b.limit {
+		b.observed[seen.Node] = seen
+	}
+}
+
+func (b *inbox) wake() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.woken = true
+	signal(b.news)
+}
+
+// take removes up to limit deltas, all resizes and all telemetry.
+func (b *inbox) take(limit int) batch {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := min(limit, len(b.deltas))
+	taken := batch{woken: b.woken, deltas: b.deltas[:n:n], resizes: b.resizes, observed: byNode(b.observed)}
+	b.deltas, b.resizes, b.woken = b.deltas[n:], nil, false
+	clear(b.observed)
+	if len(b.deltas) > 0 {
+		signal(b.news)
+	}
+	signal(b.room)
+	return taken
+}
+
+// putBack returns a batch whose commit failed to the front.
+func (b *inbox) putBack(taken batch) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.deltas = append(taken.deltas, b.deltas...)
+	b.resizes = append(taken.resizes, b.resizes...)
+	signal(b.news)
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,50 @@
+package controller
+
+import (
+	"context"
+	"time"
+
+	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/ledger"
+)
+
+// Report hands what a watcher saw to the cycle, waiting while the inbox is
+// full.
+func (c *Controller) Report(ctx context.Context, deltas []psg.Delta) error {
+	return c.inbox.report(ctx, deltas)
+}
+
+// Observe hands a node's newest telemetry to the cycle. It never waits.
+func (c *Controller) Observe(seen psg.NodeObserved) { c.inbox.observe(seen) }
+
+// Snapshot returns the cluster as committed.
+func (c *Controller) Snapshot() *psg.Snapshot {
+	var snap *psg.Snapshot
+	c.view(func(s *ledger.State) { snap = s.Snapshot(time.Now()) })
+	return snap
+}
+
+// Ask returns where one ask stands, and whether it is known.
+func (c *Controller) Ask(id psg.RequestID) (status psg.AskStatus, known bool) {
+	c.view(func(s *ledger.State) {
+		if found := s.Ask(id); found != nil {
+			status, known = *found, true
+		}
+	})
+	return status, known
+}
+
+// Asks returns where every ask stands, by ID.
+func (c *Controller) Asks() []psg.AskStatus {
+	var asks []psg.AskStatus
+	c.view(func(s *ledger.State) { asks = s.Asks() })
+	return asks
+}
+
+// Position returns the last committed record, its epoch, and whether this
+// controller leads.
+func (c *Controller) Position() (sequence uint64, epoch psg.Epoch, leading bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.state.Sequence(), c.state.Epoch(), c.leading
+}

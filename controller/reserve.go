@@ -1,0 +1,135 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/ledger"
+)
+
+// resize is a waiting request to change what an allocation holds.
+type resize struct {
+	psg.Reservation
+	refused error      // set by the cycle that decides it
+	answer  chan error // buffered: told once, after the commit
+}
+
+// Reserve holds room for a workload's instances, all or none; gives a
+// reservation back; or changes what a running allocation holds, which changes
+// PSG's account of it and, where an agent enforces limits, its limits, but not
+// Nomad's.
+//
+// It returns what is held, or why it is not. Errors: psg.ErrInvalid,
+// psg.ErrUnknown, psg.ErrBusy, psg.ErrNotLeader.
+func (c *Controller) Reserve(ctx context.Context, r psg.Reservation) ([]psg.Placement, []psg.Refusal, error) {
+	if err := r.Validate(); err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case r.Release:
+		return nil, nil, c.giveBack(r)
+	case r.Alloc != "":
+		return c.resize(ctx, r)
+	default:
+		return c.reserve(ctx, r)
+	}
+}
+
+func (c *Controller) reserve(ctx context.Context, r psg.Reservation) ([]psg.Placement, []psg.Refusal, error) {
+	if _, _, err := c.Place(ctx, r.Asks(time.Now()), 0); err != nil {
+		return nil, nil, err
+	}
+	var held []psg.Placement
+	var refusals []psg.Refusal
+	c.view(func(s *ledger.State) {
+		for _, ask := range r.Asks(time.Time{}) {
+			status := s.Ask(ask.ID)
+			switch {
+			case status == nil:
+			case status.Placement != nil:
+				held = append(held, *status.Placement)
+			case status.Refusal != nil:
+				refusals = append(refusals, *status.Refusal)
+			}
+		}
+	})
+	if len(held) == r.Count {
+		return held, nil, nil
+	}
+	if err := c.giveBack(r); err != nil { // all or none
+		return nil, nil, err
+	}
+	if len(refusals) == 0 {
+		return nil, nil, fmt.Errorf("reservation %s is over, or was not decided in time: %w", r.ID, psg.ErrUnavailable)
+	}
+	return nil, refusals, nil
+}
+
+// giveBack frees whatever a reservation holds or still waits for.
+func (c *Controller) giveBack(r psg.Reservation) error {
+	if err := c.mustLead(); err != nil {
+		return err
+	}
+	r.Count = psg.MaxReservationCount
+	var freed []psg.Delta
+	now := time.Now()
+	c.view(func(s *ledger.State) {
+		for _, ask := range r.Asks(now) {
+			status := s.Ask(ask.ID)
+			if status == nil {
+				break
+			}
+			if !status.Over() {
+				freed = append(freed, psg.Freed{Ask: ask.ID, State: psg.Released, Reason: "reservation given back", At: now})
+			}
+		}
+	})
+	return c.inbox.submit(freed...)
+}
+
+func (c *Controller) resize(ctx context.Context, r psg.Reservation) ([]psg.Placement, []psg.Refusal, error) {
+	if err := c.mustLead(); err != nil {
+		return nil, nil, err
+	}
+	waiting := &resize{Reservation: r, answer: make(chan error, 1)}
+	if err := c.inbox.resize(waiting); err != nil {
+		return nil, nil, err
+	}
+	select {
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	case refused := <-waiting.answer:
+		if refused != nil {
+			return nil, []psg.Refusal{{Ask: psg.RequestID(r.Alloc), State: psg.Queued, Summary: refused.Error()}}, nil
+		}
+	}
+	var held []psg.Placement
+	c.view(func(s *ledger.State) {
+		if status := s.Ask(psg.RequestID(r.Alloc)); status != nil && status.Placement != nil {
+			held = append(held, *status.Placement)
+		}
+	})
+	return held, nil, nil
+}
+
+// decideResizes returns the placements whose new size fits, in the order they
+// were asked for, and notes why the others do not.
+func (c *Controller) decideResizes(resizes []*resize) []psg.Delta {
+	var deltas []psg.Delta
+	admission := c.state.Admission()
+	for _, r := range resizes {
+		status := c.state.Ask(psg.RequestID(r.Alloc))
+		if status == nil || status.Placement == nil {
+			r.refused = fmt.Errorf("allocation %q holds nothing", r.Alloc)
+			continue
+		}
+		resized := *status.Placement
+		resized.Request = r.Request
+		if r.refused = admission.Admit(psg.Placed{Placement: resized}); r.refused == nil {
+			deltas = append(deltas, psg.Placed{Placement: resized})
+		}
+	}
+	return deltas
+}
