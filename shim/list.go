@@ -1,0 +1,186 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/hashicorp/nomad/api"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/psgrid/psg"
+)
+
+// indexes holds, for each topic, up to where its list says all.
+type indexes map[api.Topic]uint64
+
+// parallel bounds how many objects are fetched at once.
+const parallel = 8
+
+// list takes nodes, jobs and allocations as they are now, hands on what is new,
+// and what has gone. Objects that have not changed are not fetched again.
+func (w *Watcher) list(ctx context.Context) (indexes, error) {
+	at := indexes{}
+	for _, one := range []struct {
+		topic api.Topic
+		list  func(context.Context) (uint64, error)
+	}{
+		{api.TopicNode, w.listNodes},
+		{api.TopicJob, w.listJobs},
+		{api.TopicAllocation, w.listAllocs},
+	} {
+		index, err := one.list(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", one.topic, err)
+		}
+		at[one.topic] = index
+	}
+	return at, nil
+}
+
+func query(ctx context.Context, namespace string) *api.QueryOptions {
+	return (&api.QueryOptions{Namespace: namespace}).WithContext(ctx)
+}
+
+func (w *Watcher) listNodes(ctx context.Context) (uint64, error) {
+	stubs, meta, err := w.client.Nodes().List(query(ctx, ""))
+	if err != nil {
+		return 0, err
+	}
+	listed := map[string]bool{}
+	var changed []string
+	for _, stub := range stubs {
+		listed[stub.ID] = true
+		if known, ok := w.view.nodes[stub.ID]; !ok || known < stub.ModifyIndex {
+			changed = append(changed, stub.ID)
+		}
+	}
+	err = fetch(ctx, w, changed, func(ctx context.Context, id string) (*api.Node, error) {
+		node, _, err := w.client.Nodes().Info(id, query(ctx, ""))
+		return node, err
+	}, w.view.node)
+	if err != nil {
+		return 0, err
+	}
+	return meta.LastIndex, w.hand(ctx, w.view.onlyNodes(listed))
+}
+
+func (w *Watcher) listJobs(ctx context.Context) (uint64, error) {
+	stubs, meta, err := w.client.Jobs().List(query(ctx, api.AllNamespacesNamespace))
+	if err != nil {
+		return 0, err
+	}
+	listed := map[jobKey]bool{}
+	var changed []jobKey
+	for _, stub := range stubs {
+		key := jobKey{stub.Namespace, stub.ID}
+		listed[key] = true
+		if !w.view.knows(key, stub.JobModifyIndex) {
+			changed = append(changed, key)
+		}
+	}
+	if err := fetch(ctx, w, changed, w.fetchJob, w.view.job); err != nil {
+		return 0, err
+	}
+	return meta.LastIndex, w.hand(ctx, w.view.onlyJobs(listed))
+}
+
+func (w *Watcher) fetchJob(ctx context.Context, key jobKey) (*api.Job, error) {
+	job, _, err := w.client.Jobs().Info(key.id, query(ctx, key.namespace))
+	return job, err
+}
+
+func (w *Watcher) listAllocs(ctx context.Context) (uint64, error) {
+	var allocs []*allocation
+	meta, err := w.client.Raw().Query("/v1/allocations?resources=true", &allocs, query(ctx, api.AllNamespacesNamespace))
+	if err != nil {
+		return 0, err
+	}
+	listed := map[string]bool{}
+	var deltas []psg.Delta
+	for _, a := range allocs {
+		listed[a.ID] = true
+		more, err := w.jobOf(ctx, a)
+		if err != nil {
+			return 0, err
+		}
+		deltas = append(append(deltas, more...), w.view.alloc(a)...)
+		if len(deltas) >= maxHanded {
+			if err := w.hand(ctx, deltas); err != nil {
+				return 0, err
+			}
+			deltas = nil
+		}
+	}
+	deltas = append(deltas, w.view.onlyAllocs(listed, time.Now().UTC())...)
+	return meta.LastIndex, w.hand(ctx, deltas)
+}
+
+// jobOf takes the job of an allocation that is seen for the first time, where
+// the job is not known: it is younger than the list of jobs, or purged, and then
+// only the allocation itself still has it.
+func (w *Watcher) jobOf(ctx context.Context, a *allocation) ([]psg.Delta, error) {
+	if w.view.jobs[a.job()] != nil || w.view.allocs[a.ID] != nil {
+		return nil, nil
+	}
+	job, err := w.fetchJob(ctx, a.job())
+	if err == nil {
+		return w.view.job(job), nil
+	}
+	if !notFound(err) {
+		return nil, fmt.Errorf("read job %q: %w", a.JobID, err)
+	}
+	full, _, err := w.client.Allocations().Info(a.ID, query(ctx, a.Namespace))
+	switch {
+	case err != nil && !notFound(err):
+		return nil, fmt.Errorf("read allocation %q: %w", a.ID, err)
+	case err == nil && full.Job != nil:
+		w.view.purged(full.Job)
+	}
+	return nil, nil
+}
+
+// fetch gets objects in parallel and takes them one by one, in order. One that
+// is gone by now is passed over.
+func fetch[K, V any](ctx context.Context, w *Watcher, keys []K, get func(context.Context, K) (*V, error), take func(*V) []psg.Delta) error {
+	for len(keys) > 0 {
+		batch := keys[:min(len(keys), maxHanded)]
+		keys = keys[len(batch):]
+		found := make([]*V, len(batch))
+		group, inner := errgroup.WithContext(ctx)
+		group.SetLimit(parallel)
+		for i, key := range batch {
+			group.Go(func() error {
+				v, err := get(inner, key)
+				if err != nil && !notFound(err) {
+					return err
+				}
+				if err == nil {
+					found[i] = v
+				}
+				return nil
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+		var deltas []psg.Delta
+		for _, v := range found {
+			if v != nil {
+				deltas = append(deltas, take(v)...)
+			}
+		}
+		if err := w.hand(ctx, deltas); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// notFound reports whether Nomad answered that it does not know the object.
+func notFound(err error) bool {
+	var answer api.UnexpectedResponseError
+	return errors.As(err, &answer) && answer.StatusCode() == http.StatusNotFound
+}

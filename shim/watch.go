@@ -1,0 +1,215 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/hashicorp/nomad/api"
+
+	"github.com/psgrid/psg"
+)
+
+// Sink takes what a Watcher sees. It blocks while it has no room, which slows
+// the Watcher down and loses nothing: Nomad is listed again where it could not
+// wait. Deltas arrive in an order in which they may be applied, and may repeat.
+type Sink interface {
+	Deltas(ctx context.Context, deltas []psg.Delta) error
+}
+
+// WatchConfig tunes a Watcher. A field left zero takes its default.
+type WatchConfig struct {
+	Region   string        // region of the nodes; the agent's when empty
+	Resync   time.Duration // between full lists while the stream is well; 5 min
+	Silence  time.Duration // without a word, heartbeats included, until the stream counts as broken; 75 s
+	RetryMin time.Duration // first wait after a failure, doubled up to RetryMax; 250 ms
+	RetryMax time.Duration // 15 s
+}
+
+func (c WatchConfig) withDefaults() WatchConfig {
+	for _, one := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{
+		{&c.Resync, 5 * time.Minute},
+		{&c.Silence, 75 * time.Second},
+		{&c.RetryMin, 250 * time.Millisecond},
+		{&c.RetryMax, 15 * time.Second},
+	} {
+		if *one.field <= 0 {
+			*one.field = one.value
+		}
+	}
+	return c
+}
+
+// Watcher follows one Nomad region: nodes, jobs and allocations of all
+// namespaces. It hands on
+//
+//   - NodeChanged and NodeGone;
+//   - WorkloadChanged and WorkloadGone of managed groups, those with a psg task
+//     or the hold constraint;
+//   - Moved to Running when a managed allocation's main tasks run, repeated with
+//     each later change of it, and Freed when it has ended;
+//   - for an allocation that Nomad placed by itself, WorkloadChanged of a
+//     workload labelled ManagedLabel "false" and Placed of what it holds, then
+//     Freed, and WorkloadGone with the last one.
+//
+// An allocation's ID is the ID of its ask.
+type Watcher struct {
+	client *api.Client
+	sink   Sink
+	log    *slog.Logger
+	config WatchConfig
+	view   *view
+}
+
+// NewWatcher returns a Watcher, which does nothing until Run. The client's token
+// must be allowed to read nodes, and jobs in every namespace.
+func NewWatcher(client *api.Client, sink Sink, log *slog.Logger, config WatchConfig) *Watcher {
+	config = config.withDefaults()
+	return &Watcher{client: client, sink: sink, log: log, config: config, view: newView(config.Region, log)}
+}
+
+// errResync ends a stream that is well, to list anew: Nomad does not report
+// everything it forgets.
+var errResync = errors.New("time for a full list")
+
+// errSilent ends a stream from which nothing comes.
+var errSilent = errors.New("the event stream is silent")
+
+// sinkError is an error of the sink: listing again does not mend it.
+type sinkError struct{ error }
+
+func (e sinkError) Unwrap() error { return e.error }
+
+// Run follows Nomad until the context ends, or the sink fails, and returns why.
+// When Nomad fails it lists and follows again, waiting longer each time.
+func (w *Watcher) Run(ctx context.Context) error {
+	w.learnRegion()
+	wait := w.config.RetryMin
+	for {
+		followed, err := w.follow(ctx)
+		var fromSink sinkError
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.As(err, &fromSink):
+			return fmt.Errorf("hand on deltas: %w", fromSink.error)
+		case errors.Is(err, errResync):
+			wait = w.config.RetryMin
+			continue
+		case followed:
+			wait = w.config.RetryMin
+		}
+		w.log.Warn("nomad cannot be followed", "err", err, "retry_in", wait)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, w.config.RetryMax)
+	}
+}
+
+// learnRegion asks the agent for its region where none is configured. Without an
+// answer nodes have no region, which only constraints on it notice.
+func (w *Watcher) learnRegion() {
+	if w.view.region != "" {
+		return
+	}
+	region, err := w.client.Agent().Region()
+	if err != nil {
+		w.log.Warn("nomad does not tell its region", "err", err)
+	}
+	w.view.region = region
+}
+
+// follow lists everything, opens the stream, lists what has changed meanwhile,
+// and then takes events until something ends that. The first list is the long
+// one: the stream need not wait for it. followed reports whether it came as far
+// as taking events.
+func (w *Watcher) follow(ctx context.Context) (followed bool, err error) {
+	if _, err := w.list(ctx); err != nil {
+		return false, err
+	}
+	streaming, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	events, err := openStream(streaming, w.client)
+	if err != nil {
+		return false, err
+	}
+	defer events.close()
+	listed, err := w.list(ctx)
+	if err != nil {
+		return false, err
+	}
+	resync := time.AfterFunc(w.config.Resync, func() { cancel(errResync) })
+	defer resync.Stop()
+	for {
+		silence := time.AfterFunc(w.config.Silence, func() { cancel(errSilent) })
+		batch, err := events.next()
+		silence.Stop()
+		if cause := context.Cause(streaming); err != nil && cause != nil {
+			err = cause
+		}
+		if err != nil {
+			return true, err
+		}
+		if err := w.take(ctx, batch, listed); err != nil {
+			return true, err
+		}
+	}
+}
+
+// take hands on what one batch of events says beyond the lists.
+func (w *Watcher) take(ctx context.Context, batch eventBatch, listed indexes) error {
+	var deltas []psg.Delta
+	for _, e := range batch.Events {
+		if e.Index <= listed[e.Topic] {
+			continue
+		}
+		more, err := w.event(ctx, e)
+		if err != nil {
+			return err
+		}
+		deltas = append(deltas, more...)
+	}
+	return w.hand(ctx, deltas)
+}
+
+func (w *Watcher) event(ctx context.Context, e event) ([]psg.Delta, error) {
+	switch p := e.Payload; {
+	case p.Node != nil && e.Type == nodeDeregistration:
+		return w.view.nodeGone(p.Node.ID), nil
+	case p.Node != nil:
+		return w.view.node(p.Node), nil
+	case p.Job != nil && p.Deleted:
+		return w.view.jobGone(jobKey{text(p.Job.Namespace), text(p.Job.ID)}), nil
+	case p.Job != nil:
+		return w.view.job(p.Job), nil
+	case p.Allocation != nil:
+		deltas, err := w.jobOf(ctx, p.Allocation)
+		if err != nil {
+			return nil, err
+		}
+		return append(deltas, w.view.alloc(p.Allocation)...), nil
+	}
+	return nil, nil
+}
+
+// maxHanded bounds how many deltas the sink gets at once.
+const maxHanded = 256
+
+func (w *Watcher) hand(ctx context.Context, deltas []psg.Delta) error {
+	for len(deltas) > 0 {
+		n := min(len(deltas), maxHanded)
+		if err := w.sink.Deltas(ctx, deltas[:n:n]); err != nil {
+			return sinkError{err}
+		}
+		deltas = deltas[n:]
+	}
+	return nil
+}
