@@ -1,9 +1,9 @@
 package policies
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +16,7 @@ import (
 // policy is one compiled policy of a set.
 type policy struct {
 	spec     hclspec.Policy
+	dir      string  // of the bundle, for positions
 	pkg      ast.Ref // data.PACKAGE
 	params   *ast.Term
 	compiler *ast.Compiler
@@ -41,17 +42,18 @@ type query struct {
 
 // compileLimits are what may be used and referred to in one bundle.
 type compileLimits struct {
+	dir          string // of the bundle, for positions
 	capabilities *ast.Capabilities
 	schemas      *ast.SchemaSet
 	sources      []string // data sources of the bundle, and what PSG gives itself
 }
 
-func limitsOf(bundle hclspec.Bundle) compileLimits {
+func limitsOf(dir string, bundle hclspec.Bundle) compileLimits {
 	roots := hclspec.ReservedData()
 	for _, source := range bundle.Sources {
 		roots = append(roots, source.Name)
 	}
-	return compileLimits{deterministic(), schemas(bundle.Aggregates), roots}
+	return compileLimits{dir, deterministic(), schemas(bundle.Aggregates), roots}
 }
 
 // deterministic is what this OPA can do, less the builtins that may answer
@@ -63,19 +65,22 @@ func deterministic() *ast.Capabilities {
 	return capabilities
 }
 
-// compilePolicy compiles one policy alone. file is its path for error messages.
-func compilePolicy(spec hclspec.Policy, file, src string, limits compileLimits) (*policy, hclspec.BundleErrors) {
-	module, errs := parseModule(file, src)
+// compilePolicy compiles one policy alone. Its file goes by its path within the
+// bundle: errors of evaluation name it, and must not tell where a controller
+// keeps its bundles.
+func compilePolicy(spec hclspec.Policy, src string, limits compileLimits) (*policy, hclspec.BundleErrors) {
+	file := spec.Rego
+	module, errs := parseModule(limits.dir, file, src)
 	if errs == nil {
 		errs = checkModule(module, limits)
 	}
 	if errs != nil {
 		return nil, errs
 	}
-	p := &policy{spec: spec, pkg: module.Package.Path, rules: contractRules(module)}
+	p := &policy{spec: spec, dir: limits.dir, pkg: module.Package.Path, rules: contractRules(module)}
 	p.compiler = newCompiler(limits)
 	if p.compiler.Compile(map[string]*ast.Module{file: module}); p.compiler.Failed() {
-		return nil, located(file, p.compiler.Errors)
+		return nil, located(limits.dir, file, p.compiler.Errors)
 	}
 	params, err := ast.InterfaceToValue(spec.Params)
 	if err != nil {
@@ -100,13 +105,13 @@ func newCompiler(limits compileLimits) *ast.Compiler {
 		WithSchemas(limits.schemas).WithUseTypeCheckAnnotations(true)
 }
 
-func parseModule(file, src string) (*ast.Module, hclspec.BundleErrors) {
+func parseModule(dir, file, src string) (*ast.Module, hclspec.BundleErrors) {
 	module, err := ast.ParseModuleWithOpts(file, src, ast.ParserOptions{ProcessAnnotation: true, RegoVersion: ast.RegoV1})
 	if err != nil {
-		return nil, located(file, err)
+		return nil, located(dir, file, err)
 	}
 	if module == nil {
-		return nil, hclspec.BundleErrors{{Pos: hclspec.Position{File: file, Line: 1, Column: 1}, Problem: "the file is empty"}}
+		return nil, hclspec.BundleErrors{{Pos: positionOf(dir, ast.NewLocation(nil, file, 1, 1)), Problem: "the file is empty"}}
 	}
 	annotate(module)
 	return module, nil
@@ -148,11 +153,13 @@ func (p *policy) compileQuery(rules ...string) (*query, error) {
 	return &query{rules: rules, body: body, compiler: compiler}, nil
 }
 
-// located turns what OPA found wrong into positions and single lines.
-func located(file string, err error) hclspec.BundleErrors {
+// located turns what OPA found wrong into positions and single lines. What has
+// no place is put at the head of the file.
+func located(dir, file string, err error) hclspec.BundleErrors {
+	head := ast.NewLocation(nil, file, 1, 1)
 	var list ast.Errors
 	if !errors.As(err, &list) {
-		return hclspec.BundleErrors{{Pos: hclspec.Position{File: file, Line: 1, Column: 1}, Problem: err.Error()}}
+		return hclspec.BundleErrors{{Pos: positionOf(dir, head), Problem: err.Error()}}
 	}
 	var out hclspec.BundleErrors
 	for _, one := range list {
@@ -160,7 +167,7 @@ func located(file string, err error) hclspec.BundleErrors {
 		if detail, ok := one.Details.(*ast.RefErrInvalidDetail); ok {
 			problem += hint(detail)
 		}
-		out = append(out, hclspec.BundleError{Pos: positionOf(file, one.Location), Problem: problem})
+		out = append(out, hclspec.BundleError{Pos: positionOf(dir, cmp.Or(one.Location, head)), Problem: problem})
 	}
 	return out
 }
@@ -184,14 +191,10 @@ func hint(detail *ast.RefErrInvalidDetail) string {
 	return fmt.Sprintf(": no %q among %s%s", string(word), strings.Join(known, ", "), hclspec.DidYouMean(string(word), known))
 }
 
-func positionOf(file string, at *ast.Location) hclspec.Position {
-	if at == nil {
-		return hclspec.Position{File: file, Line: 1, Column: 1}
-	}
-	return hclspec.Position{File: at.File, Line: at.Row, Column: at.Col}
+// positionOf is a place in a file whose path is relative to dir.
+func positionOf(dir string, at *ast.Location) hclspec.Position {
+	return hclspec.Position{File: inBundle(dir, at.File), Line: at.Row, Column: at.Col}
 }
 
-// inBundle is the path of a Rego file for error messages.
-func inBundle(dir, rego string) string {
-	return filepath.Join(dir, filepath.FromSlash(path.Clean(rego)))
-}
+// inBundle is the path of a file of a bundle, for people.
+func inBundle(dir, file string) string { return filepath.Join(dir, filepath.FromSlash(file)) }

@@ -26,7 +26,7 @@ func elements(rule string) string {
 func checkModule(module *ast.Module, limits compileLimits) hclspec.BundleErrors {
 	var errs hclspec.BundleErrors
 	fail := func(at *ast.Location, format string, args ...any) {
-		errs = append(errs, hclspec.BundleError{Pos: positionOf(at.File, at), Problem: fmt.Sprintf(format, args...)})
+		errs = append(errs, hclspec.BundleError{Pos: positionOf(limits.dir, at), Problem: fmt.Sprintf(format, args...)})
 	}
 	if root, ok := module.Package.Path[1].Value.(ast.String); ok && slices.Contains(limits.sources, string(root)) {
 		fail(module.Package.Location, "package %s would hide data.%s: choose another name", packageName(module.Package), string(root))
@@ -112,7 +112,7 @@ func (p *policy) unusedRules() []string {
 	for _, rule := range rules {
 		name := ruleName(rule)
 		if !used[rule] && !strings.HasPrefix(name, "test_") && !strings.HasPrefix(name, "todo_test_") {
-			at := positionOf("", rule.Location)
+			at := positionOf(p.dir, rule.Location)
 			warnings = append(warnings, fmt.Sprintf("%s: rule %s is never used%s", at, name, hclspec.DidYouMean(name, contract())))
 		}
 	}
@@ -138,8 +138,8 @@ func (p *policy) checkTypes() hclspec.BundleErrors {
 		}
 		for _, rule := range p.module().Rules {
 			if ruleName(rule) == name {
-				errs = append(errs, hclspec.BundleError{Pos: positionOf("", rule.Location),
-					Problem: fmt.Sprintf("%s: elements can be %s: write %q, with a string as reason%s", name, types.Sprint(set.Of()), elements(name), numeric(name))})
+				errs = append(errs, hclspec.BundleError{Pos: positionOf(p.dir, rule.Location),
+					Problem: fmt.Sprintf("%s: elements are %s: write %q, with a string as reason%s", name, types.Sprint(set.Of()), elements(name), numeric(name))})
 				break
 			}
 		}
@@ -154,13 +154,15 @@ func numeric(rule string) string {
 	return ""
 }
 
-// wellTyped reports whether nothing that t describes is certainly wrong.
+// wellTyped reports whether something that t describes could be right. Only
+// what is certainly wrong is refused: the type of a difference, say, is a
+// number or a set.
 func wellTyped(rule string, t types.Type) bool {
 	if rule != "score" {
 		return maybe(t, types.S)
 	}
 	if union, ok := t.(types.Any); ok {
-		return !slices.ContainsFunc(union, func(member types.Type) bool { return !wellTyped(rule, member) })
+		return len(union) == 0 || slices.ContainsFunc(union, func(member types.Type) bool { return wellTyped(rule, member) })
 	}
 	array, ok := t.(*types.Array)
 	if !ok || array.Dynamic() != nil {
@@ -169,11 +171,10 @@ func wellTyped(rule string, t types.Type) bool {
 	return array.Len() == 2 && maybe(array.Select(0), types.S) && maybe(array.Select(1), types.N)
 }
 
-// maybe reports whether everything that t describes is of type want, as far as
-// is known.
+// maybe reports whether something of type t can be of type want.
 func maybe(t, want types.Type) bool {
 	if union, ok := t.(types.Any); ok {
-		return !slices.ContainsFunc(union, func(member types.Type) bool { return !maybe(member, want) })
+		return len(union) == 0 || slices.ContainsFunc(union, func(member types.Type) bool { return maybe(member, want) })
 	}
 	return t == nil || types.Compare(t, want) == 0
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
@@ -63,7 +64,7 @@ func decodeStrictly(what string, data []byte, into any) error {
 	decoder.DisallowUnknownFields()
 	err := decoder.Decode(into)
 	if err == nil && decoder.More() {
-		err = fmt.Errorf("something follows the JSON value")
+		err = errors.New("something follows the JSON value")
 	}
 	if err != nil {
 		return fmt.Errorf("decode %s: %w: %w", what, psg.ErrInvalid, err)

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -90,10 +90,15 @@ func (p *policy) ask(ctx context.Context, q *query, b base, input *ast.Term) (se
 		}
 		return nil
 	})
-	if topdown.IsCancel(err) {
+	switch {
+	case topdown.IsCancel(err):
 		return nil, errTimeout
+	case err != nil:
+		return nil, err
+	case len(sets) != len(q.rules):
+		return nil, fmt.Errorf("%s is undefined", strings.Join(q.rules, " or "))
 	}
-	return sets, err
+	return sets, nil
 }
 
 // judge evaluates deny and score on one pair.
@@ -135,9 +140,9 @@ func (p *policy) fault(err error, b base) string {
 	}
 	var opa *topdown.Error
 	if errors.As(err, &opa) && opa.Location != nil {
-		return fmt.Sprintf("evaluation error: %s:%d: %s", path.Clean(p.spec.Rego), opa.Location.Row, opa.Message)
+		return fmt.Sprintf("evaluation error: %s:%d: %s", p.spec.Rego, opa.Location.Row, strings.Join(strings.Fields(opa.Message), " "))
 	}
-	return fmt.Sprintf("evaluation error: %s: %v", path.Clean(p.spec.Rego), err)
+	return fmt.Sprintf("evaluation error: %s: %v", p.spec.Rego, err)
 }
 
 // reasons reads a set of strings, sorted; nil when it is empty.

@@ -29,11 +29,11 @@ func readsOf(p *policy, limits compileLimits) (reads, hclspec.BundleErrors) {
 		case ref[0].Equal(ast.InputRootDocument):
 			found.input(ref)
 			if problem := badStatistic(ref); problem != "" {
-				errs = append(errs, hclspec.BundleError{Pos: positionOf("", ref[0].Location), Problem: problem})
+				errs = append(errs, hclspec.BundleError{Pos: positionOf(p.dir, ref[0].Location), Problem: problem})
 			}
 		case ref[0].Equal(ast.DefaultRootDocument):
 			if problem := found.data(ref, p, limits); problem != "" {
-				errs = append(errs, hclspec.BundleError{Pos: positionOf("", ref[0].Location), Problem: problem})
+				errs = append(errs, hclspec.BundleError{Pos: positionOf(p.dir, ref[0].Location), Problem: problem})
 			}
 		}
 		return false
@@ -57,12 +57,12 @@ func (r *reads) data(ref ast.Ref, p *policy, limits compileLimits) (problem stri
 	if ref.HasPrefix(p.pkg) {
 		return ""
 	}
-	if len(ref) == 1 {
-		return "data is read as a whole: name what is needed, such as data.params"
+	var name ast.String
+	if len(ref) > 1 {
+		name, _ = ref[1].Value.(ast.String)
 	}
-	name, constant := ref[1].Value.(ast.String)
 	switch {
-	case !constant:
+	case name == "":
 		return fmt.Sprintf("%s: what is read under data must be named", ref)
 	case name == "cluster":
 		r.cluster = true
@@ -92,7 +92,7 @@ func (p *policy) warnParam(ref ast.Ref) {
 	}
 	slices.Sort(known)
 	p.warnings = append(p.warnings, fmt.Sprintf("%s: params has no %q, so this is undefined%s",
-		positionOf("", ref[0].Location), string(name), hclspec.DidYouMean(string(name), known)))
+		positionOf(p.dir, ref[0].Location), string(name), hclspec.DidYouMean(string(name), known)))
 }
 
 // badStatistic checks input.node.telemetry.METRIC.STATISTIC, which OPA's type

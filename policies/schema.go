@@ -71,9 +71,12 @@ func annotate(module *ast.Module) {
 			return
 		}
 	}
-	// Only the parser can tie an annotation to its package.
+	// Only the parser can tie an annotation to a package: take over the one that
+	// it tied this to.
 	stub := ast.MustParseModuleWithOpts("# METADATA\n# scope: package\n# title: PSG\n"+module.Package.String(),
 		ast.ParserOptions{ProcessAnnotation: true, RegoVersion: ast.RegoV1})
+	stub.Package.Path, stub.Package.Location = module.Package.Path, module.Package.Location
+	module.Package = stub.Package
 	annotations := stub.Annotations[0]
 	annotations.Schemas = []*ast.SchemaAnnotation{cluster}
 	module.Annotations = append(module.Annotations, annotations)

@@ -3,7 +3,6 @@ package policies
 import (
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -65,7 +64,7 @@ func (c Config) Load(dir string) (*Set, error) {
 	}
 	defer root.Close()
 	s := &Set{config: c.withDefaults(), bundle: bundle}
-	limits := limitsOf(bundle)
+	limits := limitsOf(dir, bundle)
 	var errs hclspec.BundleErrors
 	for _, spec := range bundle.Policies {
 		src, err := root.ReadFile(filepath.FromSlash(spec.Rego))
@@ -73,7 +72,7 @@ func (c Config) Load(dir string) (*Set, error) {
 			errs = append(errs, hclspec.BundleError{Pos: spec.Pos, Problem: fmt.Sprintf("policy %q: %v", spec.Name, err)})
 			continue
 		}
-		p, wrong := compilePolicy(spec, inBundle(dir, spec.Rego), string(src), limits)
+		p, wrong := compilePolicy(spec, string(src), limits)
 		errs = append(errs, wrong...)
 		if wrong == nil {
 			s.policies = append(s.policies, p)
@@ -110,7 +109,7 @@ func (s *Set) collectWarnings(dir string) ([]string, error) {
 	}
 	for _, file := range files {
 		if !strings.HasSuffix(file, "_test.rego") &&
-			!slices.ContainsFunc(s.policies, func(p *policy) bool { return path.Clean(p.spec.Rego) == file }) {
+			!slices.ContainsFunc(s.policies, func(p *policy) bool { return p.spec.Rego == file }) {
 			warnings = append(warnings, fmt.Sprintf("%s: no policy of the bundle uses this file", inBundle(dir, file)))
 		}
 	}

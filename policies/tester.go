@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -44,7 +43,7 @@ func Test(ctx context.Context, dir string, w io.Writer, verbose bool) (failed in
 			fmt.Fprintf(w, "policy %s: no tests\n", p.spec.Name)
 			continue
 		}
-		results, err := p.runTests(ctx, dir, modules, limitsOf(set.bundle))
+		results, err := p.runTests(ctx, dir, modules, limitsOf(dir, set.bundle))
 		if err != nil {
 			return failed, err
 		}
@@ -80,7 +79,7 @@ func testModules(dir string) (map[string]*ast.Module, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read test: %w", err)
 		}
-		module, errs := parseModule(inBundle(dir, file), string(src))
+		module, errs := parseModule("", inBundle(dir, file), string(src))
 		if errs != nil {
 			return nil, errs
 		}
@@ -91,8 +90,8 @@ func testModules(dir string) (map[string]*ast.Module, error) {
 
 func testsPolicy(file string, module *ast.Module, p *policy, all []*policy) bool {
 	named := strings.TrimSuffix(file, "_test.rego") + ".rego"
-	if slices.ContainsFunc(all, func(p *policy) bool { return path.Clean(p.spec.Rego) == named }) {
-		return path.Clean(p.spec.Rego) == named
+	if slices.ContainsFunc(all, func(p *policy) bool { return p.spec.Rego == named }) {
+		return p.spec.Rego == named
 	}
 	refers := module.Package.Path.Equal(p.pkg)
 	ast.WalkRefs(module, func(ref ast.Ref) bool {
@@ -109,7 +108,7 @@ func (p *policy) runTests(ctx context.Context, dir string, modules map[string]*a
 	if err != nil {
 		return nil, fmt.Errorf("read policy: %w", err)
 	}
-	module, errs := parseModule(file, string(src))
+	module, errs := parseModule("", file, string(src))
 	if errs != nil {
 		return nil, errs
 	}
@@ -119,7 +118,7 @@ func (p *policy) runTests(ctx context.Context, dir string, modules map[string]*a
 	channel, err := tester.NewRunner().SetCompiler(compiled).SetStore(store).
 		RaiseBuiltinErrors(true).EnableTracing(true).CapturePrintOutput(true).Run(ctx, modules)
 	if err != nil {
-		return nil, located(file, err)
+		return nil, located("", file, err)
 	}
 	var results []*tester.Result
 	for result := range channel {
