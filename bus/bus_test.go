@@ -10,15 +10,25 @@ import (
 	"time"
 
 	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/bus/server"
 	"github.com/psgrid/psg/wire"
 )
 
+// open connects to a server of its own that keeps its streams in dir.
 func open(t testing.TB, dir string) *Bus {
 	t.Helper()
-	bus, err := Connect(t.Context(), Config{Dir: dir, Name: t.Name(), Log: slog.New(slog.DiscardHandler)})
+	embedded, err := server.Start(server.Config{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
+	bus, err := Connect(Config{Server: embedded, Name: t.Name(), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := bus.CreateStreams(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { bus.Close(); embedded.Close() })
 	return bus
 }
 
@@ -44,16 +54,26 @@ func replay(t *testing.T, bus *Bus, after uint64) []psg.Record {
 
 func TestLedger_ReplaysWhatWasAppended_AfterRestart(t *testing.T) {
 	dir := t.TempDir()
-	bus := open(t, dir)
+	embedded, err := server.Start(server.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bus, err := Connect(Config{Server: embedded, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := bus.CreateStreams(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	for sequence := uint64(1); sequence <= 600; sequence++ { // more than one fetch
 		if err := bus.Ledger().Append(t.Context(), record(sequence, 1)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	bus.Close()
+	embedded.Close()
 
 	bus = open(t, dir)
-	defer bus.Close()
 	records := replay(t, bus, 0)
 	if len(records) != 600 {
 		t.Fatalf("replayed %d records, want 600", len(records))
@@ -71,7 +91,6 @@ func TestLedger_ReplaysWhatWasAppended_AfterRestart(t *testing.T) {
 
 func TestLedger_RefusesASecondWriter(t *testing.T) {
 	bus := open(t, t.TempDir())
-	defer bus.Close()
 	log := bus.Ledger()
 	if err := log.Append(t.Context(), record(1, 1)); err != nil {
 		t.Fatal(err)
@@ -89,7 +108,6 @@ func TestLedger_RefusesASecondWriter(t *testing.T) {
 
 func TestLedger_TakesARepeatedAppendForDone(t *testing.T) {
 	bus := open(t, t.TempDir())
-	defer bus.Close()
 	for range 2 { // as when the first acknowledgement was lost
 		if err := bus.Ledger().Append(t.Context(), record(1, 1)); err != nil {
 			t.Fatal(err)
@@ -102,7 +120,6 @@ func TestLedger_TakesARepeatedAppendForDone(t *testing.T) {
 
 func TestLedger_StopsReplayAtTheFirstFault(t *testing.T) {
 	bus := open(t, t.TempDir())
-	defer bus.Close()
 	if err := bus.Ledger().Append(t.Context(), record(1, 1)); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +131,6 @@ func TestLedger_StopsReplayAtTheFirstFault(t *testing.T) {
 
 func TestLedger_CannotBePurged(t *testing.T) {
 	bus := open(t, t.TempDir())
-	defer bus.Close()
 	if err := bus.Ledger().Append(t.Context(), record(1, 1)); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +148,6 @@ func TestLedger_CannotBePurged(t *testing.T) {
 
 func TestTelemetry_ReachesWatchers(t *testing.T) {
 	bus := open(t, t.TempDir())
-	defer bus.Close()
 	ctx, stop := context.WithCancel(t.Context())
 	got := make(chan psg.NodeObserved, 16)
 	done := make(chan error, 1)
@@ -162,7 +177,6 @@ func TestTelemetry_ReachesWatchers(t *testing.T) {
 
 func TestTelemetry_IgnoresAnObservationOfAnotherNode(t *testing.T) {
 	bus := open(t, t.TempDir())
-	defer bus.Close()
 	ctx, stop := context.WithCancel(t.Context())
 	got := make(chan psg.NodeID, 16)
 	done := make(chan error, 1)
@@ -212,21 +226,20 @@ func TestSubjects_EscapeWhatNATSGivesAMeaning(t *testing.T) {
 
 func TestConnect_RefusesWrongConfig(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
-	blocked := t.TempDir()
+	nowhere := []string{"nats://127.0.0.1:1"}
 	for name, wrong := range map[string]struct {
 		config Config
 		want   string
 	}{
-		"neither":       {Config{Log: log}, "either a directory"},
-		"both":          {Config{Dir: blocked, URLs: []string{"nats://127.0.0.1:1"}, Log: log}, "either a directory"},
-		"no logger":     {Config{Dir: blocked}, "no logger"},
-		"replicas":      {Config{Dir: blocked, Replicas: 9, Log: log}, "9 replicas"},
-		"listen port":   {Config{Dir: blocked, Listen: "127.0.0.1:http", Log: log}, `port "http"`},
-		"listen no dir": {Config{URLs: []string{"nats://127.0.0.1:1"}, Listen: "127.0.0.1:0", Log: log}, "without an embedded server"},
-		"unreachable":   {Config{URLs: []string{"nats://127.0.0.1:1"}, Log: log}, "connect to bus"},
+		"neither":     {Config{Log: log}, "either a server"},
+		"both":        {Config{Server: &server.Server{}, URLs: nowhere, Log: log}, "either a server"},
+		"no logger":   {Config{URLs: nowhere}, "no logger"},
+		"replicas":    {Config{URLs: nowhere, Replicas: 9, Log: log}, "9 replicas"},
+		"credentials": {Config{URLs: nowhere, Credentials: "missing.creds", Log: log}, "missing.creds"},
+		"unreachable": {Config{URLs: nowhere, Log: log}, "connect to bus"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bus, err := Connect(t.Context(), wrong.config)
+			bus, err := Connect(wrong.config)
 			if err == nil {
 				bus.Close()
 				t.Fatal("connected")
@@ -238,41 +251,36 @@ func TestConnect_RefusesWrongConfig(t *testing.T) {
 	}
 }
 
-func TestConnect_RefusesADirectoryInUse(t *testing.T) {
-	dir := t.TempDir()
-	first := open(t, dir)
-	if second, err := Connect(t.Context(), Config{Dir: dir, Log: slog.New(slog.DiscardHandler)}); err == nil {
-		second.Close()
-		t.Error("two servers share a directory")
-	} else if !strings.Contains(err.Error(), "in use by another process") {
-		t.Errorf("error = %q", err)
-	}
-	first.Close()
-	open(t, dir).Close()
-}
-
-func TestConnect_ExternalServer(t *testing.T) {
-	server, err := Connect(t.Context(), Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Name: "server", Log: slog.New(slog.DiscardHandler)})
+func TestConnect_OverTheNetwork(t *testing.T) {
+	listening, err := server.Start(server.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer server.Close()
-	client, err := Connect(t.Context(), Config{URLs: []string{server.ClientURL()}, Name: "client", Log: slog.New(slog.DiscardHandler)})
+	defer listening.Close()
+	client, err := Connect(Config{URLs: []string{listening.ClientURL()}, Name: "client", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
+	if err := client.CreateStreams(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if err := client.Ledger().Append(t.Context(), record(1, 1)); err != nil {
 		t.Fatal(err)
 	}
-	if records := replay(t, server, 0); len(records) != 1 {
+	if records := replay(t, client, 0); len(records) != 1 {
 		t.Errorf("server has %d records, want 1", len(records))
+	}
+	listening.Close()
+	for retry := time.NewTicker(time.Millisecond); client.Healthy() == nil; <-retry.C { // until it notices
+	}
+	if err := client.Ledger().Append(t.Context(), record(2, 1)); !errors.Is(err, psg.ErrUnavailable) {
+		t.Errorf("append without a server: %v, want ErrUnavailable", err)
 	}
 }
 
 func BenchmarkAppend(b *testing.B) {
 	bus := open(b, b.TempDir())
-	defer bus.Close()
 	sequence := uint64(0)
 	for b.Loop() {
 		sequence++

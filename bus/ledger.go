@@ -23,8 +23,15 @@ type Ledger struct {
 	bus *Bus
 }
 
-// Ledger returns the log.
+// Ledger returns the log. CreateStreams must have been called on this cluster.
 func (b *Bus) Ledger() *Ledger { return &Ledger{b} }
+
+// Check reports why a delta could never be appended, such as an amount out of
+// range, as psg.ErrInvalid with the field.
+func (l *Ledger) Check(d psg.Delta) error {
+	_, err := wire.EncodeDelta(d)
+	return err
+}
 
 // Append adds a record at r.Sequence, which must be the next free position,
 // and returns when it is synced to disk. psg.ErrNotLeader means that somebody
@@ -36,8 +43,11 @@ func (l *Ledger) Append(ctx context.Context, r psg.Record) error {
 	if err != nil {
 		return fmt.Errorf("encode record %d: %w", r.Sequence, err)
 	}
-	if len(data) > maxPayload {
-		return fmt.Errorf("record %d is %d bytes, over the limit of %d: %w", r.Sequence, len(data), maxPayload, psg.ErrInvalid)
+	if limit := l.bus.conn.MaxPayload(); int64(len(data)) > limit {
+		return fmt.Errorf("record %d is %d bytes, over the server's max_payload of %d: %w", r.Sequence, len(data), limit, psg.ErrUnavailable)
+	}
+	if err := l.bus.Healthy(); err != nil {
+		return fmt.Errorf("append record %d: %w", r.Sequence, err)
 	}
 	bounded, cancel := context.WithTimeout(ctx, appendTimeout)
 	defer cancel()

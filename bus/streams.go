@@ -37,7 +37,9 @@ func (b *Bus) streams() []jetstream.StreamConfig {
 	}
 }
 
-func (b *Bus) createStreams(ctx context.Context) error {
+// CreateStreams creates PSG's streams, or brings them to this version's limits.
+// Controllers call it; agents need neither do it nor have the right to.
+func (b *Bus) CreateStreams(ctx context.Context) error {
 	for _, config := range b.streams() {
 		if _, err := b.js.CreateOrUpdateStream(ctx, config); err != nil {
 			return fmt.Errorf("create stream %s: %w", config.Name, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/psgrid/psg"
@@ -19,7 +20,7 @@ func (c *Controller) decisions(plan psg.Plan, now time.Time) []psg.Delta {
 	var deltas []psg.Delta
 	admission := c.state.Admission()
 	admit := func(d psg.Delta) {
-		if err := admission.Admit(d); err != nil {
+		if err := errors.Join(admission.Admit(d), c.log.Check(d)); err != nil {
 			c.config.Log.Error("decision dropped: engine and ledger disagree", "error", err)
 			return
 		}
@@ -41,13 +42,40 @@ func (c *Controller) decisions(plan psg.Plan, now time.Time) []psg.Delta {
 	return deltas
 }
 
-// commit folds the decisions of a record that is in the log. Its facts were
-// folded when they were seen. An error means that engine and ledger disagree:
-// the record is in the log, but no node was told.
-func (c *Controller) commit(record psg.Record, decisions []psg.Delta) error {
+// maxDeltas bounds one record, well below what the log takes in one message.
+const maxDeltas = 16_384
+
+// chunks cuts what a cycle commits into records: one, unless it is huge.
+// Decisions on one workload stay together, so that a gang is placed at once.
+func chunks(facts, decisions []psg.Delta) [][]psg.Delta {
+	deltas := slices.Concat(facts, decisions)
+	var cut [][]psg.Delta
+	for len(deltas) > maxDeltas {
+		end := maxDeltas
+		for end < len(deltas) && placesSame(deltas[end-1], deltas[end]) {
+			end++
+		}
+		cut, deltas = append(cut, deltas[:end]), deltas[end:]
+	}
+	if len(deltas) > 0 {
+		cut = append(cut, deltas)
+	}
+	return cut
+}
+
+func placesSame(a, b psg.Delta) bool {
+	first, ok := a.(psg.Placed)
+	second, too := b.(psg.Placed)
+	return ok && too && first.Placement.Ask.Workload == second.Placement.Ask.Workload
+}
+
+// commit folds a record that is in the log; its facts were folded when they
+// were seen and change nothing now. An error means that engine and ledger
+// disagree: the record is in the log, but no node was told.
+func (c *Controller) commit(record psg.Record) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, d := range decisions {
+	for _, d := range record.Deltas {
 		if err := c.state.Fold(d, record.Sequence); err != nil {
 			return fmt.Errorf("record %d breaks an invariant: %w", record.Sequence, err)
 		}

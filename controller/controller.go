@@ -23,10 +23,12 @@ import (
 // Log is the durable, totally ordered log behind the ledger. Append adds a
 // record at r.Sequence and returns once it is synced; psg.ErrNotLeader means
 // another writer was there first, any other error that the outcome is unknown.
-// Replay folds every record after a position, in order.
+// Replay folds every record after a position, in order. Check reports why a
+// delta could never be appended, as psg.ErrInvalid.
 type Log interface {
 	Append(ctx context.Context, r psg.Record) error
 	Replay(ctx context.Context, after uint64, fold func(psg.Record) error) error
+	Check(d psg.Delta) error
 }
 
 // Policy rules on one workload against every node of a snapshot. A policy that

@@ -12,6 +12,7 @@ import (
 
 	"github.com/psgrid/psg"
 	"github.com/psgrid/psg/bus"
+	"github.com/psgrid/psg/bus/server"
 	"github.com/psgrid/psg/ledger"
 	"github.com/psgrid/psg/policies"
 )
@@ -66,14 +67,28 @@ func (l *flakyLog) Append(ctx context.Context, r psg.Record) error {
 	return after
 }
 
-func openBus(t testing.TB, dir string) *bus.Bus {
+// openLog starts a bus of its own in dir and returns its log, and what stops it.
+func openLog(t testing.TB, dir string) (log Log, stop func()) {
 	t.Helper()
-	transport, err := bus.Connect(t.Context(), bus.Config{Dir: dir, Name: "test", Log: slog.New(slog.DiscardHandler)})
+	embedded, err := server.Start(server.Config{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(transport.Close)
-	return transport
+	transport, err := bus.Connect(bus.Config{Server: embedded, Name: "test", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := transport.CreateStreams(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stop = sync.OnceFunc(func() { transport.Close(); embedded.Close() })
+	t.Cleanup(stop)
+	return transport.Ledger(), stop
+}
+
+func tempLog(t testing.TB) Log {
+	log, _ := openLog(t, t.TempDir())
+	return log
 }
 
 func newWorld(t *testing.T, log Log, known jobs) *world {
@@ -168,7 +183,7 @@ func gate(w psg.Workload, alloc string, node psg.NodeID) psg.Ask {
 
 func TestCycle_GrantsWhatFitsAndQueuesTheRest(t *testing.T) {
 	web, huge := workload("web", "service", 1024), workload("huge", "service", 1<<20)
-	w := newWorld(t, openBus(t, t.TempDir()).Ledger(), jobs{web.ID: web, huge.ID: huge})
+	w := newWorld(t, tempLog(t), jobs{web.ID: web, huge.ID: huge})
 	w.report(psg.NodeChanged{Node: testNode("n1")})
 
 	granted := w.place(0, gate(web, "a1", "n1"))[0]
@@ -187,7 +202,7 @@ func TestCycle_GrantsWhatFitsAndQueuesTheRest(t *testing.T) {
 func TestCycle_DeniesWithThePolicysReasonAndGrantsOnceItNoLongerHolds(t *testing.T) {
 	inference, training := workload("chat", "inference", 64), workload("finetune", "training", 64)
 	training.Devices = []psg.DeviceAsk{{Name: "gpu", Count: 1, MilliGPU: 1000}}
-	w := newWorld(t, openBus(t, t.TempDir()).Ledger(), jobs{inference.ID: inference, training.ID: training})
+	w := newWorld(t, tempLog(t), jobs{inference.ID: inference, training.ID: training})
 	w.report(psg.NodeChanged{Node: testNode("n1")})
 	w.place(0, gate(inference, "i1", "n1"), gate(inference, "i2", "n1"), gate(inference, "i3", "n1"))
 
@@ -205,7 +220,7 @@ func TestCycle_DeniesWithThePolicysReasonAndGrantsOnceItNoLongerHolds(t *testing
 
 func TestCycle_AnswersElsewhereWithThePlannedNode(t *testing.T) {
 	web := workload("web", "service", 3000)
-	w := newWorld(t, openBus(t, t.TempDir()).Ledger(), jobs{web.ID: web})
+	w := newWorld(t, tempLog(t), jobs{web.ID: web})
 	w.report(psg.NodeChanged{Node: testNode("n1")}, psg.NodeChanged{Node: testNode("n2")})
 	w.place(0, gate(web, "a1", "n1"))
 	order := w.place(0, gate(web, "a2", "n1"))[0]
@@ -217,15 +232,16 @@ func TestCycle_AnswersElsewhereWithThePlannedNode(t *testing.T) {
 func TestController_KnowsEverythingAfterARestart(t *testing.T) {
 	dir := t.TempDir()
 	web, huge := workload("web", "service", 1024), workload("huge", "service", 1<<20)
-	transport := openBus(t, dir)
-	w := newWorld(t, transport.Ledger(), jobs{web.ID: web, huge.ID: huge})
+	log, stop := openLog(t, dir)
+	w := newWorld(t, log, jobs{web.ID: web, huge.ID: huge})
 	w.report(psg.NodeChanged{Node: testNode("n1")})
 	w.place(0, gate(web, "a1", "n1"))
 	w.place(0, gate(huge, "a2", "n1"))
 	before, beforeAsks := w.Snapshot(), w.Asks()
-	transport.Close()
+	stop()
 
-	again := newWorld(t, openBus(t, dir).Ledger(), nil)
+	log, _ = openLog(t, dir)
+	again := newWorld(t, log, nil)
 	after, afterAsks := again.Snapshot(), again.Asks()
 	before.At = after.At
 	if diff := diffJSON(t, before, after); diff != "" {
@@ -251,7 +267,7 @@ func TestCycle_LosesNothingWhenTheAppendFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			web := workload("web", "service", 1024)
-			w := newWorld(t, openBus(t, t.TempDir()).Ledger(), jobs{web.ID: web})
+			w := newWorld(t, tempLog(t), jobs{web.ID: web})
 			w.report(psg.NodeChanged{Node: testNode("n1")})
 			w.cycle()
 			fail(w.log)
@@ -266,7 +282,7 @@ func TestCycle_LosesNothingWhenTheAppendFails(t *testing.T) {
 
 func TestCycle_TellsNothingThatIsNotCommitted(t *testing.T) {
 	web := workload("web", "service", 1024)
-	w := newWorld(t, openBus(t, t.TempDir()).Ledger(), jobs{web.ID: web})
+	w := newWorld(t, tempLog(t), jobs{web.ID: web})
 	w.report(psg.NodeChanged{Node: testNode("n1")})
 	w.cycle()
 	w.log.fail(psg.ErrNotLeader, nil)
@@ -283,11 +299,11 @@ func TestCycle_TellsNothingThatIsNotCommitted(t *testing.T) {
 
 func TestController_AStaleLeaderCommitsNothing(t *testing.T) {
 	web := workload("web", "service", 1024)
-	transport := openBus(t, t.TempDir())
-	stale := newWorld(t, transport.Ledger(), jobs{web.ID: web})
+	log := tempLog(t)
+	stale := newWorld(t, log, jobs{web.ID: web})
 	stale.report(psg.NodeChanged{Node: testNode("n1")})
 	stale.cycle()
-	fresh := newWorld(t, transport.Ledger(), jobs{web.ID: web})
+	fresh := newWorld(t, log, jobs{web.ID: web})
 
 	if err := stale.submit(t.Context(), []psg.Ask{gate(web, "a1", "n1")}); err != nil {
 		t.Fatal(err)
@@ -303,7 +319,7 @@ func TestController_AStaleLeaderCommitsNothing(t *testing.T) {
 
 func TestReserve_HoldsAllOrNoneAndIsUsedByTheGate(t *testing.T) {
 	web := workload("web", "service", 2048)
-	w := newWorld(t, openBus(t, t.TempDir()).Ledger(), jobs{web.ID: web})
+	w := newWorld(t, tempLog(t), jobs{web.ID: web})
 	w.report(psg.NodeChanged{Node: testNode("n1")}, psg.WorkloadChanged{Workload: web})
 
 	held, refusals := w.reserve(psg.Reservation{ID: "r1", Workload: web.ID, Count: 2, Hold: time.Minute})
@@ -329,7 +345,7 @@ func TestReserve_HoldsAllOrNoneAndIsUsedByTheGate(t *testing.T) {
 
 func TestReserve_ResizesWhatRuns(t *testing.T) {
 	web := workload("web", "service", 1024)
-	w := newWorld(t, openBus(t, t.TempDir()).Ledger(), jobs{web.ID: web})
+	w := newWorld(t, tempLog(t), jobs{web.ID: web})
 	w.report(psg.NodeChanged{Node: testNode("n1")})
 	w.place(0, gate(web, "a1", "n1"))
 
@@ -373,7 +389,7 @@ func (w *world) reserve(r psg.Reservation) (held []psg.Placement, refusals []psg
 
 func TestPlace_AcceptsAnAllocationThatStartedByItself(t *testing.T) {
 	web := workload("web", "service", 4000)
-	w := newWorld(t, openBus(t, t.TempDir()).Ledger(), jobs{web.ID: web})
+	w := newWorld(t, tempLog(t), jobs{web.ID: web})
 	w.report(psg.NodeChanged{Node: testNode("n1")})
 	w.place(0, gate(web, "a1", "n1"))
 	started := gate(web, "a2", "n1")
@@ -387,9 +403,39 @@ func TestPlace_AcceptsAnAllocationThatStartedByItself(t *testing.T) {
 	w.checkLog()
 }
 
+func TestCycle_IgnoresAFactThatCannotBeRecorded(t *testing.T) {
+	web := workload("web", "service", 1024)
+	w := newWorld(t, tempLog(t), jobs{web.ID: web})
+	broken := testNode("n0")
+	broken.Capacity[psg.Memory] = -1
+	w.report(psg.NodeChanged{Node: broken}, psg.NodeChanged{Node: testNode("n1")})
+	if order := w.place(0, gate(web, "a1", "n1"))[0]; order.Kind != psg.Grant {
+		t.Errorf("order = %+v, want a grant in spite of the broken node", order)
+	}
+	if nodes := w.Snapshot().Nodes; len(nodes) != 1 {
+		t.Errorf("nodes = %+v, want n1 alone", nodes)
+	}
+	w.checkLog()
+}
+
+func TestChunks_KeepAGangTogether(t *testing.T) {
+	var facts, decisions []psg.Delta
+	for range maxDeltas - 1 {
+		facts = append(facts, psg.NodeGone{Node: "n"})
+	}
+	for range 3 {
+		decisions = append(decisions, psg.Placed{Placement: psg.Placement{Ask: psg.Ask{Workload: psg.WorkloadID{Job: "gang"}}}})
+	}
+	decisions = append(decisions, psg.Placed{Placement: psg.Placement{Ask: psg.Ask{Workload: psg.WorkloadID{Job: "next"}}}})
+	cut := chunks(facts, decisions)
+	if len(cut) != 2 || len(cut[0]) != maxDeltas+2 || len(cut[1]) != 1 {
+		t.Errorf("cut into %d records", len(cut))
+	}
+}
+
 func TestPlace_RefusesWhatItCannotAccept(t *testing.T) {
 	web := workload("web", "service", 1)
-	w := newWorld(t, openBus(t, t.TempDir()).Ledger(), jobs{web.ID: web})
+	w := newWorld(t, tempLog(t), jobs{web.ID: web})
 	w.inbox.limit = 1
 	for name, wrong := range map[string]struct {
 		ask  psg.Ask
@@ -414,7 +460,7 @@ func TestPlace_RefusesWhatItCannotAccept(t *testing.T) {
 func TestRun_GrantsExactlyWhatFitsUnderParallelLoad(t *testing.T) { // case P11
 	web := workload("web", "service", 1)
 	web.Request = psg.Resources{psg.CPU: 500}
-	w := newWorld(t, openBus(t, t.TempDir()).Ledger(), jobs{web.ID: web})
+	w := newWorld(t, tempLog(t), jobs{web.ID: web})
 	big := testNode("n1")
 	big.Capacity[psg.CPU] = 100_000
 	w.report(psg.NodeChanged{Node: big})

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/psgrid/psg"
@@ -21,15 +20,14 @@ func (c *Controller) Cycle(ctx context.Context, now time.Time) error {
 		return c.rewind(ctx, taken, now, err)
 	}
 
-	if len(facts)+len(decisions) > 0 {
+	for _, deltas := range chunks(facts, decisions) {
 		record := psg.Record{
-			Sequence: c.state.Sequence() + 1, Epoch: c.state.Epoch(), At: now,
-			Deltas: slices.Concat(facts, decisions),
+			Sequence: c.state.Sequence() + 1, Epoch: c.state.Epoch(), At: now, Deltas: deltas,
 		}
 		if err := c.log.Append(ctx, record); err != nil {
 			return c.rewind(ctx, taken, now, err)
 		}
-		if err := c.commit(record, decisions); err != nil {
+		if err := c.commit(record); err != nil {
 			return err
 		}
 	}

@@ -23,7 +23,11 @@ func (c *Controller) takeIn(taken batch, now time.Time) []psg.Delta {
 		if !c.state.News(d) {
 			return
 		}
-		if err := c.state.Fold(d, c.state.Sequence()+1); err != nil {
+		err := c.log.Check(d)
+		if err == nil {
+			err = c.state.Fold(d, c.state.Sequence()+1)
+		}
+		if err != nil {
 			c.config.Log.Error("fact ignored", "error", err)
 			return
 		}

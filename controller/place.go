@@ -74,7 +74,11 @@ func (c *Controller) submit(ctx context.Context, asks []psg.Ask) error {
 		if ask.At.IsZero() {
 			ask.At = time.Now()
 		}
-		deltas = append(deltas, psg.Asked{Ask: ask})
+		asked := psg.Asked{Ask: ask}
+		if err := c.log.Check(asked); err != nil {
+			return fmt.Errorf("ask %d: %w", i, err)
+		}
+		deltas = append(deltas, asked)
 	}
 	if len(deltas) == 0 {
 		return nil

@@ -19,7 +19,7 @@ type link struct {
 // queue what will be stale: the agent keeps the newest itself.
 func (l *link) Publish(ctx context.Context, observed psg.NodeObserved) error {
 	if l.bus == nil {
-		connected, err := bus.Connect(ctx, l.config)
+		connected, err := bus.Connect(l.config)
 		if err != nil {
 			return err
 		}

@@ -10,39 +10,40 @@ import (
 
 	"github.com/psgrid/psg"
 	"github.com/psgrid/psg/bus"
+	"github.com/psgrid/psg/bus/server"
 )
 
 func TestLink_RefusesWhileTheBusIsAwayAndComesBack(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	config := bus.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}
-	server, err := bus.Connect(ctx, config)
+	config := server.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0"}
+	nats, err := server.Start(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	url := server.ClientURL()
+	url := nats.ClientURL()
 	config.Listen = strings.TrimPrefix(url, "nats://")
-	server.Close()
+	nats.Close()
 
-	l := &link{config: bus.Config{URLs: []string{url}, Log: config.Log}}
+	l := &link{config: bus.Config{URLs: []string{url}, Log: slog.New(slog.DiscardHandler)}}
 	defer l.close()
 	observed := psg.NodeObserved{Node: "n", Telemetry: psg.Telemetry{At: time.Unix(1, 0)}}
 	if err := l.Publish(ctx, observed); err == nil {
 		t.Fatal("published to a bus that is not there")
 	}
-	if server, err = bus.Connect(ctx, config); err != nil {
+	if nats, err = server.Start(config); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Publish(ctx, observed); err != nil {
 		t.Fatal(err)
 	}
-	server.Close()
+	nats.Close()
 	until(ctx, t, func() bool { return errors.Is(l.Publish(ctx, observed), psg.ErrUnavailable) })
 
-	if server, err = bus.Connect(ctx, config); err != nil {
+	if nats, err = server.Start(config); err != nil {
 		t.Fatal(err)
 	}
-	defer server.Close()
+	defer nats.Close()
 	until(ctx, t, func() bool { return l.Publish(ctx, observed) == nil })
 }
 

@@ -12,20 +12,26 @@ import (
 
 	"github.com/psgrid/psg"
 	"github.com/psgrid/psg/bus"
+	"github.com/psgrid/psg/bus/server"
 )
 
 func TestRun_PublishesToTheBus(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	server, err := bus.Connect(ctx, bus.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
+	nats, err := server.Start(server.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer server.Close()
+	defer nats.Close()
+	watcher, err := bus.Connect(bus.Config{URLs: []string{nats.ClientURL()}, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watcher.Close()
 	seen := make(chan psg.NodeObserved, 100)
 	watched := make(chan error, 1)
 	go func() {
-		watched <- server.WatchTelemetry(ctx, func(o psg.NodeObserved) {
+		watched <- watcher.WatchTelemetry(ctx, func(o psg.NodeObserved) {
 			select {
 			case seen <- o:
 			default:
@@ -35,7 +41,7 @@ func TestRun_PublishesToTheBus(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, []string{"-node", "node.1", "-nats", server.ClientURL(), "-interval", "20ms"}, &stdout, &stderr)
+		ended <- run(ctx, []string{"-node", "node.1", "-nats", nats.ClientURL(), "-interval", "20ms"}, &stdout, &stderr)
 	}()
 	for {
 		select {

@@ -28,12 +28,13 @@ var Allowed = map[string][]string{
 	"web":     {""},
 	"sim":     {"", "placement", "ledger", "policies", "controller"}, // runs the real cycle on virtual time
 
+	"bus/server":    {}, // the embedded server: apart, so that agents do not carry it
 	"driver/plugin": {"", "hclspec", "driver"},
 	"driver/host":   {"", "hclspec", "driver/plugin"}, // speaks the same wire protocol from the other end
 
 	// cmd joins what never imports one another.
 	"cmd/psg": {
-		"", "placement", "ledger", "hclspec", "policies", "wire", "bus", "rpc", "shim", "kube",
+		"", "placement", "ledger", "hclspec", "policies", "wire", "bus", "bus/server", "rpc", "shim", "kube",
 		"controller", "history", "web", "sim", "driver/host", "driver",
 	},
 	"cmd/psg-agent":        {"", "hclspec", "wire", "bus", "rpc", "agent"},
