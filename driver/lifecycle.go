@@ -21,14 +21,14 @@ func (d *Driver) Start(t Task) (Handle, error) {
 		return Handle{}, err
 	}
 	if t.ID == "" || t.Alloc == "" || t.Node == "" {
-		return Handle{}, fmt.Errorf("task %q of allocation %q on node %q lacks an id", t.ID, t.Alloc, t.Node)
+		return Handle{}, fmt.Errorf("task %q of allocation %q on node %q lacks an id: %w", t.ID, t.Alloc, t.Node, ErrRefused)
 	}
 	if _, err := d.find(t.ID); err == nil {
-		return Handle{}, fmt.Errorf("task %s is started already", t.ID)
+		return Handle{}, fmt.Errorf("task %s is started already: %w", t.ID, ErrRefused)
 	}
 	if t.Stanza.Command != "" {
 		if err := checkUser(t.User); err != nil {
-			return Handle{}, err
+			return Handle{}, fmt.Errorf("%w: %w", ErrRefused, err)
 		}
 	}
 	dir, err := makeStateDir(config.Plugin.StateDir, t)

@@ -25,6 +25,7 @@ var (
 	ErrTaskNotFound  = errors.New("task not found for given id")
 	ErrNotConfigured = errors.New("the driver has no config yet")
 	ErrClosed        = errors.New("the driver is closing")
+	ErrRefused       = errors.New("task refused") // another try can't help
 	ErrNoProcess     = errors.New("the task has no process: it is a gate, or waits at one")
 )
 
