@@ -237,7 +237,7 @@ func TestWatcher_ListsAgainAfterAGap(t *testing.T) {
 	feed := n.opened(t)
 	feed <- events(t, 101, event{Topic: api.TopicNode, Payload: payload{Node: plainNode(101)}})
 	sink.want(t, "node n1 version 101") // both lists are done
-	n.set(func() { // while nobody hears of it, all goes, and something comes
+	n.set(func() {                      // while nobody hears of it, all goes, and something comes
 		n.index = 200
 		n.fail = true
 		clear(n.nodes)
