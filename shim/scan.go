@@ -13,9 +13,11 @@ import (
 
 // Limits on job JSON, which may come from anyone.
 const (
-	maxInput  = 16 << 20 // bytes
-	maxDepth  = 100      // objects and lists within one another
-	maxString = 512 << 10
+	maxInput   = 16 << 20 // bytes
+	maxDepth   = 100      // objects and lists within one another
+	maxString  = 512 << 10
+	maxObjects = 100_000 // in all: {} is three bytes of JSON but half a kilobyte as a task
+	maxUnknown = 1000    // keys
 )
 
 // scan walks JSON beside the Go type it is about to be decoded into. It finds
@@ -38,6 +40,7 @@ type scanner struct {
 	dec     *json.Decoder
 	shapes  shapes
 	steps   []step // from the root to the value being read
+	objects int
 	unknown []Loss
 }
 
@@ -100,6 +103,9 @@ func (s *scanner) object(t reflect.Type, depth int) error {
 	if t != nil && t.Kind() != reflect.Struct && t.Kind() != reflect.Map {
 		return s.mismatch(t, "an object")
 	}
+	if s.objects++; s.objects > maxObjects {
+		return s.fault("more than %d objects", maxObjects)
+	}
 	seen := map[string]bool{}
 	for s.dec.More() {
 		token, err := s.token()
@@ -112,6 +118,9 @@ func (s *scanner) object(t reflect.Type, depth int) error {
 			return Problems{{field(s.path(), key), "stands twice in one object"}}
 		}
 		seen[name] = true
+		if !known && len(s.unknown) == maxUnknown {
+			return s.fault("more than %d unknown fields", maxUnknown)
+		}
 		if !known {
 			s.unknown = append(s.unknown, Loss{field(s.path(), key), "no such field in a Nomad job"})
 		}

@@ -163,6 +163,20 @@ func TestTranslate_NamesWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestTranslate_BoundsObjectsAndUnknownFields(t *testing.T) {
+	services := strings.Repeat("{},", maxObjects)
+	if _, err := Translate([]byte(job("", `,"Services":[`+services+`{}]`, ""))); err == nil || !strings.Contains(err.Error(), "more than 100000 objects") {
+		t.Errorf("%d services: %v", maxObjects+1, err)
+	}
+	var unknown strings.Builder
+	for i := range maxUnknown + 1 {
+		fmt.Fprintf(&unknown, `,"shiny%d":1`, i)
+	}
+	if _, err := Translate([]byte(job(unknown.String(), "", ""))); err == nil || err.Error() != "more than 1000 unknown fields" {
+		t.Errorf("%d unknown fields: %v", maxUnknown+1, err)
+	}
+}
+
 func TestTranslate_BoundsWhatAJobRepeats(t *testing.T) {
 	var meta, groups strings.Builder
 	for i := range 2000 {
