@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -105,12 +106,12 @@ func (c *cluster) deny(w psg.Workload, reason string, nodes ...psg.NodeID) {
 			}
 		}
 	}
-	r := c.rulings[w.ID]
-	if r == nil {
-		r = &psg.Ruling{Workload: w.ID}
-		c.rulings[w.ID] = r
+	next := psg.Ruling{Workload: w.ID}
+	if before := c.rulings[w.ID]; before != nil {
+		next = *before
 	}
-	r.Denials = append(r.Denials, psg.Denial{Reason: psg.Reason{Source: "policy test", Text: reason}, Rows: rows})
+	next.Denials = append(slices.Clone(next.Denials), psg.Denial{Reason: psg.Reason{Source: "policy test", Text: reason}, Rows: rows})
+	c.rulings[w.ID] = &next
 }
 
 // perNode counts a plan's placements by node.
