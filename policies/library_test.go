@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/open-policy-agent/opa/v1/format"
+	"github.com/open-policy-agent/opa/v1/tester"
 )
 
 func libraries(t *testing.T) []string {
@@ -61,6 +62,21 @@ func TestLibrary_IsFormatted(t *testing.T) {
 			}
 			if !bytes.Equal(src, formatted) {
 				t.Errorf("%s is not formatted as opa fmt does; it would be:\n%s", file, formatted)
+			}
+		}
+	}
+}
+
+// opa test knows nothing of bundle.hcl: the tests bring their own params.
+func TestLibrary_PassesPlainOPATest(t *testing.T) {
+	for _, dir := range libraries(t) {
+		results, err := tester.Run(t.Context(), dir)
+		if err != nil || len(results) == 0 {
+			t.Fatalf("%s: %d tests, %v", dir, len(results), err)
+		}
+		for _, result := range results {
+			if !result.Pass() {
+				t.Errorf("%s: %s", dir, result)
 			}
 		}
 	}

@@ -116,7 +116,8 @@ func (p *policy) runTests(ctx context.Context, dir string, modules map[string]*a
 	store := inmem.NewFromASTObject(ast.NewObject(field("params", p.params)))
 	compiled := newCompiler(limits)
 	channel, err := tester.NewRunner().SetCompiler(compiled).SetStore(store).
-		RaiseBuiltinErrors(true).EnableTracing(true).CapturePrintOutput(true).Run(ctx, modules)
+		SetModules(modules).
+		RaiseBuiltinErrors(true).EnableTracing(true).CapturePrintOutput(true).RunTests(ctx, nil)
 	if err != nil {
 		return nil, located("", file, err)
 	}
@@ -141,10 +142,6 @@ func report(w io.Writer, p *policy, results []*tester.Result, verbose bool) erro
 	fmt.Fprintf(w, "policy %s\n", p.spec.Name)
 	channel := make(chan *tester.Result, len(results))
 	for _, result := range results {
-		// Without -verbose a failure is told by its line, not by its trace.
-		if !verbose {
-			result.Trace = nil
-		}
 		channel <- result
 	}
 	close(channel)

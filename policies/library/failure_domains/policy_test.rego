@@ -15,38 +15,39 @@ cluster(planned, domains) := {"services": {"default/checkout": {
 	"domains": domains,
 }}}
 
+params := {
+	"min_domains": {"default/checkout": 3},
+	"never_beside": {"default/checkout": ["batch"]},
+}
+
+denied(pair, totals) := reasons if {
+	reasons := failure_domains.deny with input as pair
+		with data.cluster as totals
+		with data.params as params
+}
+
 test_first_goes_anywhere if {
-	count(failure_domains.deny) == 0 with input as on("a", [])
-		with data.cluster as cluster(3, {})
+	count(denied(on("a", []), cluster(3, {}))) == 0
 }
 
 test_last_ones_go_to_new_domains if {
-	reasons := failure_domains.deny with input as on("a", [])
-		with data.cluster as cluster(3, {"a": 1})
-	reasons == {"domain a holds default/checkout already: 2 more domains are needed, with 2 instances to place"}
-	count(failure_domains.deny) == 0 with input as on("b", [])
-		with data.cluster as cluster(3, {"a": 1})
+	denied(on("a", []), cluster(3, {"a": 1})) == {"domain a holds default/checkout already: 2 more domains are needed, with 2 instances to place"}
+	count(denied(on("b", []), cluster(3, {"a": 1}))) == 0
 }
 
 test_spare_instances_may_double_up if {
-	count(failure_domains.deny) == 0 with input as on("a", [])
-		with data.cluster as cluster(6, {"a": 1})
+	count(denied(on("a", []), cluster(6, {"a": 1}))) == 0
 }
 
 test_enough_domains_frees_the_rest if {
-	count(failure_domains.deny) == 0 with input as on("a", [])
-		with data.cluster as cluster(4, {"a": 1, "b": 1, "c": 1})
+	count(denied(on("a", []), cluster(4, {"a": 1, "b": 1, "c": 1}))) == 0
 }
 
 test_other_services_are_free if {
-	count(failure_domains.deny) == 0 with input as object.union(on("a", []), {"workload": {"service": "default/other"}})
-		with data.cluster as cluster(3, {"a": 1})
+	count(denied(object.union(on("a", []), {"workload": {"service": "default/other"}}), cluster(3, {"a": 1}))) == 0
 }
 
 test_never_beside_tenant if {
-	reasons := failure_domains.deny with input as on("a", [{"tenant": "batch", "service": "batch/etl"}])
-		with data.cluster as cluster(3, {})
-	reasons == {"node node-1 runs batch/etl of tenant batch, which default/checkout must not share a node with"}
-	count(failure_domains.deny) == 0 with input as on("a", [{"tenant": "search", "service": "search/index"}])
-		with data.cluster as cluster(3, {})
+	denied(on("a", [{"tenant": "batch", "service": "batch/etl"}]), cluster(3, {})) == {"node node-1 runs batch/etl of tenant batch, which default/checkout must not share a node with"}
+	count(denied(on("a", [{"tenant": "search", "service": "search/index"}]), cluster(3, {}))) == 0
 }
