@@ -36,12 +36,15 @@ var Allowed = map[string][]string{
 	"cmd/psg": {
 		"", "placement", "ledger", "hclspec", "policies", "wire", "bus", "bus/server", "rpc", "shim", "kube",
 		"controller", "history", "web", "sim", "driver/host", "driver",
+		"examples", "policies/library",
 	},
 	"cmd/psg-agent":        {"", "hclspec", "wire", "bus", "rpc", "agent"},
 	"cmd/nomad-driver-psg": {"", "hclspec", "wire", "rpc", "driver", "driver/plugin"},
 
-	"internal/layers": {},
-	"e2e":             {""},
+	"examples":         {}, // job files, embedded for psg dev
+	"policies/library": {}, // bundles, embedded for psg dev
+	"internal/layers":  {},
+	"e2e":              {""},
 }
 
 // Standard names the packages that may import nothing but the standard

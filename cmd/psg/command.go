@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/posener/complete"
+)
+
+// The exit codes, of every command.
+const (
+	exitOK      = 0
+	exitFailure = 1 // it could not be done, or the answer is no
+	exitUsage   = 2 // the command line is wrong
+)
+
+// errNo is a negative answer that the command has printed already.
+var errNo = errors.New("no")
+
+// command is one subcommand. It implements cli.Command and completion.
+type command struct {
+	name     string // "job translate"
+	args     string // "[-json] FILE"
+	synopsis string // one line
+	help     string // what it does and prints
+	define   func(*flag.FlagSet)
+	run      func(c *command, args []string) error
+	files    string // pattern that completes its arguments; none if empty
+
+	ctx            context.Context
+	stdout, stderr io.Writer
+}
+
+// usageError is a wrong command line.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+func (c *command) flagSet() *flag.FlagSet {
+	flags := flag.NewFlagSet(c.name, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	if c.define != nil {
+		c.define(flags)
+	}
+	return flags
+}
+
+// Run parses args, with flags before or after the operands, and runs the command.
+func (c *command) Run(args []string) int {
+	operands, err := parse(c.flagSet(), args)
+	if err == nil {
+		err = c.run(c, operands)
+	}
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errNo):
+		return exitFailure
+	case errors.As(err, &usage):
+		fmt.Fprintf(c.stderr, "psg %s: %v\nUsage: psg %s %s\n", c.name, err, c.name, c.args)
+		return exitUsage
+	default:
+		fmt.Fprintf(c.stderr, "psg %s: %v\n", c.name, err)
+		return exitFailure
+	}
+}
+
+func parse(flags *flag.FlagSet, args []string) (operands []string, err error) {
+	for {
+		if err := flags.Parse(args); err != nil {
+			return nil, usageError{err}
+		}
+		rest := flags.Args()
+		if len(rest) == 0 {
+			return operands, nil
+		}
+		if before := len(args) - len(rest); before > 0 && args[before-1] == "--" {
+			return append(operands, rest...), nil
+		}
+		operands, args = append(operands, rest[0]), rest[1:]
+	}
+}
+
+// Synopsis is the line in the list of commands.
+func (c *command) Synopsis() string { return c.synopsis }
+
+// Help is what -h prints.
+func (c *command) Help() string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "Usage: psg %s %s\n\n%s\n", c.name, c.args, strings.TrimSpace(c.help))
+	flags := c.flagSet()
+	any := false
+	flags.VisitAll(func(*flag.Flag) { any = true })
+	if any {
+		out.WriteString("\nOptions:\n")
+		flags.SetOutput(&out)
+		flags.PrintDefaults()
+	}
+	out.WriteString("\nExit code: 0 done, 1 failed or the answer is no, 2 wrong command line.\n")
+	return out.String()
+}
+
+// AutocompleteFlags names the flags.
+func (c *command) AutocompleteFlags() complete.Flags {
+	flags := complete.Flags{}
+	c.flagSet().VisitAll(func(f *flag.Flag) { flags["-"+f.Name] = complete.PredictAnything })
+	return flags
+}
+
+// AutocompleteArgs completes file operands.
+func (c *command) AutocompleteArgs() complete.Predictor {
+	if c.files == "" {
+		return complete.PredictNothing
+	}
+	return complete.PredictFiles(c.files)
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/hashicorp/nomad/api"
+)
+
+func controllerCommand() *command {
+	var config serveConfig
+	var natsURLs, ca, cert, key, level string
+	var logJSON bool
+	return &command{
+		name: "controller", args: "-data-dir DIR -bundle DIR [options]",
+		synopsis: "Run a controller",
+		help: `
+Runs a controller until it is interrupted: takes the lead of its ledger, watches
+Nomad, answers gates over gRPC and people over REST. SIGHUP loads the policy
+bundle anew; if it is faulty the old one stays in force.
+
+Nomad's address and token come from NOMAD_ADDR, NOMAD_TOKEN and the other
+variables that the nomad command reads.`,
+		define: func(flags *flag.FlagSet) {
+			hostname, _ := os.Hostname()
+			flags.StringVar(&config.name, "name", cmp.Or(hostname, "psg"), "`name` of this controller, recorded with its epochs")
+			flags.StringVar(&config.dataDir, "data-dir", "", "`directory` of the embedded NATS server's streams")
+			flags.StringVar(&natsURLs, "nats", "", "comma-separated `URLs` of an external NATS cluster, instead of -data-dir")
+			flags.StringVar(&config.natsCredentials, "nats-creds", "", "NATS credentials `file` for -nats")
+			flags.IntVar(&config.natsReplicas, "nats-replicas", 1, "`servers` of the cluster that keep the ledger")
+			flags.StringVar(&config.natsListen, "nats-listen", "127.0.0.1:4222", "`address` where the embedded NATS server takes agents; empty for none")
+			flags.StringVar(&config.bundle, "bundle", "", "policy bundle `directory`")
+			flags.StringVar(&config.grpc, "grpc", "127.0.0.1:4680", "`address` of the gRPC face")
+			flags.StringVar(&config.http, "http", "127.0.0.1:4681", "`address` of the REST face, the metrics and health")
+			flags.StringVar(&ca, "tls-ca", "", "PEM `file` of the authorities whose client certificates are required")
+			flags.StringVar(&cert, "tls-cert", "", "PEM `file` of the server certificate; turns TLS on for gRPC")
+			flags.StringVar(&key, "tls-key", "", "PEM `file` of its key")
+			flags.StringVar(&level, "log-level", "info", "`level`: debug, info, warn or error")
+			flags.BoolVar(&logJSON, "log-json", false, "log JSON")
+		},
+		run: func(c *command, args []string) error {
+			if len(args) > 0 {
+				return usagef("unexpected %q", args[0])
+			}
+			var err error
+			if config.log, err = newLogger(c.stderr, level, logJSON); err != nil {
+				return usageError{err}
+			}
+			if config.tls, err = serverTLS(ca, cert, key); err != nil {
+				return err
+			}
+			if natsURLs != "" {
+				config.natsURLs = strings.Split(natsURLs, ",")
+			}
+			if config.nomad, err = api.NewClient(api.DefaultConfig()); err != nil {
+				return fmt.Errorf("nomad client: %w", err)
+			}
+			if err := config.validate(); err != nil {
+				return usageError{err}
+			}
+			reload := make(chan os.Signal, 1)
+			signal.Notify(reload, syscall.SIGHUP)
+			defer signal.Stop(reload)
+			return serve(c.ctx, config, reload)
+		},
+	}
+}
+
+func newLogger(w io.Writer, level string, asJSON bool) (*slog.Logger, error) {
+	var threshold slog.Level
+	if err := threshold.UnmarshalText([]byte(level)); err != nil {
+		return nil, fmt.Errorf("-log-level: %w", err)
+	}
+	options := &slog.HandlerOptions{Level: threshold}
+	if asJSON {
+		return slog.New(slog.NewJSONHandler(w, options)), nil
+	}
+	return slog.New(slog.NewTextHandler(w, options)), nil
+}
+
+// serverTLS returns nil without a certificate. With an authority, clients must
+// show a certificate of it.
+func serverTLS(ca, cert, key string) (*tls.Config, error) {
+	if cert == "" && key == "" && ca == "" {
+		return nil, nil
+	}
+	if cert == "" || key == "" {
+		return nil, usagef("-tls-cert and -tls-key are needed together")
+	}
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("load TLS certificate: %w", err)
+	}
+	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13}
+	if ca == "" {
+		return config, nil
+	}
+	authorities, err := os.ReadFile(ca)
+	if err != nil {
+		return nil, fmt.Errorf("load TLS authorities: %w", err)
+	}
+	config.ClientCAs = x509.NewCertPool()
+	if !config.ClientCAs.AppendCertsFromPEM(authorities) {
+		return nil, fmt.Errorf("load TLS authorities: %s holds no PEM certificate", ca)
+	}
+	config.ClientAuth = tls.RequireAndVerifyClientCert
+	return config, nil
+}
+
+// ended hides the error of parts that were asked to end.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}

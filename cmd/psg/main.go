@@ -1,0 +1,63 @@
+// Command psg is PSG's controller and its command line.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/hashicorp/cli"
+)
+
+// version is set by the linker in a release.
+var version = "0.1.0-dev"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is the whole program: it returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	c := &cli.CLI{
+		Name:         "psg",
+		Version:      version,
+		Args:         args,
+		Commands:     commands(ctx, stdout, stderr),
+		Autocomplete: true,
+		HelpFunc:     cli.BasicHelpFunc("psg"),
+		HelpWriter:   stdout,
+		ErrorWriter:  stderr,
+	}
+	code, err := c.Run()
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return exitFailure
+	}
+	return code
+}
+
+func commands(ctx context.Context, stdout, stderr io.Writer) map[string]cli.CommandFactory {
+	factories := map[string]cli.CommandFactory{}
+	for _, c := range []*command{
+		controllerCommand(),
+		devCommand(),
+		jobTranslateCommand(),
+		jobExplainCommand(),
+		allocExplainCommand(),
+		nodeStatusCommand(),
+		policyCheckCommand(),
+		policyTestCommand(),
+		statusCommand(),
+		versionCommand(),
+	} {
+		c.ctx, c.stdout, c.stderr = ctx, stdout, stderr
+		factories[c.name] = func() (cli.Command, error) { return c, nil }
+	}
+	return factories
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"text/tabwriter"
+	"text/template"
+
+	"github.com/psgrid/psg/rpc"
+)
+
+// output is how a command prints: for people, as JSON, or by a template over
+// the same value.
+type output struct {
+	json     bool
+	template string
+}
+
+func (o *output) define(flags *flag.FlagSet) {
+	flags.BoolVar(&o.json, "json", false, "print JSON")
+	flags.StringVar(&o.template, "t", "", "print by a Go `template` over the JSON value's Go form")
+}
+
+// print writes value in the form asked for; text writes it for people.
+func (o *output) print(w io.Writer, value any, text func(io.Writer) error) error {
+	switch {
+	case o.json && o.template != "":
+		return usagef("-json and -t exclude each other")
+	case o.json:
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(value)
+	case o.template != "":
+		parsed, err := template.New("-t").Parse(o.template)
+		if err != nil {
+			return usageError{err}
+		}
+		if err := parsed.Execute(w, value); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(w)
+		return err
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if err := text(table); err != nil {
+		return err
+	}
+	return table.Flush()
+}
+
+// address is where the controller's JSON face is.
+type address string
+
+func (a *address) define(flags *flag.FlagSet) {
+	flags.StringVar((*string)(a), "address", cmp.Or(os.Getenv("PSG_ADDR"), "http://127.0.0.1:4681"),
+		"`URL` of the controller's REST face; default is PSG_ADDR")
+}
+
+func (a address) client() (*rpc.RESTClient, error) { return rpc.NewRESTClient(string(a)) }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"flag"
+
+	"github.com/psgrid/psg/policies"
+)
+
+func policyCheckCommand() *command {
+	return &command{
+		name: "policy check", args: "DIR",
+		synopsis: "Load a policy bundle as a controller would, and say what is in it",
+		help: `
+Reads DIR/bundle.hcl and the Rego it names. Prints each policy with its mode and
+rules, and warnings. A fault is reported with file, line and column.`,
+		run: func(c *command, args []string) error {
+			if len(args) != 1 {
+				return usagef("want one bundle directory, have %d", len(args))
+			}
+			return policies.Check(args[0], c.stdout)
+		},
+	}
+}
+
+func policyTestCommand() *command {
+	var verbose bool
+	return &command{
+		name: "policy test", args: "[-verbose] DIR…",
+		synopsis: "Run a bundle's Rego tests with OPA's test runner",
+		help:     "Runs every test_ rule below each DIR. Fails if one fails, or if there are none.",
+		define: func(flags *flag.FlagSet) {
+			flags.BoolVar(&verbose, "verbose", false, "print each test")
+		},
+		run: func(c *command, args []string) error {
+			if len(args) == 0 {
+				return usagef("want a bundle directory")
+			}
+			failed := 0
+			for _, dir := range args {
+				n, err := policies.Test(c.ctx, dir, c.stdout, verbose)
+				if err != nil {
+					return err
+				}
+				failed += n
+			}
+			if failed > 0 {
+				return errNo
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+
+	"github.com/hashicorp/nomad/api"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/bus"
+	"github.com/psgrid/psg/bus/server"
+	"github.com/psgrid/psg/controller"
+	"github.com/psgrid/psg/policies"
+	"github.com/psgrid/psg/rpc"
+	"github.com/psgrid/psg/shim"
+)
+
+// serveConfig is what a controller process is made of.
+type serveConfig struct {
+	name            string
+	dataDir         string   // of the embedded bus
+	natsListen      string   // of the embedded bus
+	natsURLs        []string // of an external bus
+	natsCredentials string
+	natsReplicas    int
+	bundle          string
+	grpc, http      string
+	tls             *tls.Config
+	nomad           *api.Client // nil means no Nomad: nodes and workloads are reported by the caller
+	log             *slog.Logger
+
+	// ready is told what serves once it does, if set.
+	ready func(*running)
+	// inspect may change or add to what the Nomad watcher reports, if set.
+	inspect func([]psg.Delta) []psg.Delta
+}
+
+// running is a controller that serves.
+type running struct {
+	controller *controller.Controller
+	grpc, http net.Addr
+	natsURL    string
+}
+
+func (c serveConfig) validate() error {
+	switch {
+	case c.bundle == "":
+		return errors.New("-bundle is needed")
+	case (c.dataDir == "") == (len(c.natsURLs) == 0):
+		return errors.New("either -data-dir or -nats is needed")
+	}
+	return nil
+}
+
+// serve runs a controller until ctx ends or a part of it fails. A signal on
+// reload loads the policies anew.
+func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) error {
+	rules, err := policies.NewStore(config.bundle, policies.Config{})
+	if err != nil {
+		return err
+	}
+	transport, natsURL, closeBus, err := config.openBus(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeBus()
+
+	jobs := config.jobs()
+	decider, err := controller.New(transport.Ledger(), store{rules}, jobs, controller.Config{
+		Name: config.name,
+		Log:  config.log,
+		Orders: func(order psg.Order) {
+			if err := transport.PublishOrder(order); err != nil {
+				config.log.Warn("order not published", "error", err)
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	grpcListener, err := net.Listen("tcp", config.grpc)
+	if err != nil {
+		return fmt.Errorf("gRPC face: %w", err)
+	}
+	httpListener, err := net.Listen("tcp", config.http)
+	if err != nil {
+		grpcListener.Close()
+		return fmt.Errorf("REST face: %w", err)
+	}
+
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return ended(ctx, decider.Run(ctx)) })
+	group.Go(func() error { return rpc.NewServer(decider, decider).Serve(ctx, grpcListener, config.tls) })
+	group.Go(func() error { return rpc.ServeREST(ctx, httpListener, rpc.REST(decider)) })
+	group.Go(func() error { return ended(ctx, transport.WatchTelemetry(ctx, decider.Observe)) })
+	group.Go(func() error { return reloading(ctx, reload, rules, config, decider) })
+	if config.nomad != nil {
+		group.Go(func() error { return ended(ctx, config.watch(ctx, decider)) })
+	}
+	config.log.Info("serving", "grpc", grpcListener.Addr(), "http", httpListener.Addr())
+	if config.ready != nil {
+		config.ready(&running{decider, grpcListener.Addr(), httpListener.Addr(), natsURL})
+	}
+	return group.Wait()
+}
+
+// store gives the controller whatever policies are in force.
+type store struct{ rules *policies.Store }
+
+func (s store) Rule(ctx context.Context, w *psg.Workload, view *psg.Snapshot) (psg.Ruling, error) {
+	return s.rules.Current().Rule(ctx, w, view)
+}
+
+// openBus connects to the cluster, or to a server that it starts.
+func (c serveConfig) openBus(ctx context.Context) (transport *bus.Bus, natsURL string, closeBus func(), err error) {
+	var closers []func()
+	closeBus = func() {
+		for _, closer := range slices.Backward(closers) {
+			closer()
+		}
+	}
+	config := bus.Config{
+		Name: c.name, URLs: c.natsURLs, Credentials: c.natsCredentials, Replicas: c.natsReplicas, Log: c.log,
+	}
+	if c.dataDir != "" {
+		embedded, err := server.Start(server.Config{Dir: c.dataDir, Listen: c.natsListen})
+		if err != nil {
+			return nil, "", nil, err
+		}
+		closers = append(closers, embedded.Close)
+		config.Server, natsURL = embedded, embedded.ClientURL()
+	}
+	if transport, err = bus.Connect(config); err == nil {
+		closers = append(closers, transport.Close)
+		err = transport.CreateStreams(ctx)
+	}
+	if err != nil {
+		closeBus()
+		return nil, "", nil, err
+	}
+	return transport, natsURL, closeBus, nil
+}
+
+// reloading loads the bundle anew at each signal; a faulty one changes nothing.
+func reloading(ctx context.Context, reload <-chan os.Signal, rules *policies.Store, config serveConfig, decider *controller.Controller) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-reload:
+			if err := rules.Reload(config.bundle); err != nil {
+				config.log.Error("policies not reloaded: the old ones stay in force", "error", err)
+				continue
+			}
+			config.log.Info("policies reloaded", "bundle", config.bundle)
+			decider.Wake()
+		}
+	}
+}
+
+// jobs finds workloads in Nomad, or nowhere without one.
+func (c serveConfig) jobs() controller.Jobs {
+	if c.nomad == nil {
+		return noJobs{}
+	}
+	return shim.NewJobs(c.nomad)
+}
+
+type noJobs struct{}
+
+func (noJobs) Workload(_ context.Context, id psg.WorkloadID) (psg.Workload, error) {
+	return psg.Workload{}, fmt.Errorf("%w: it was never submitted", psg.ErrUnknown)
+}
+
+// watch follows Nomad and reports what it sees.
+func (c serveConfig) watch(ctx context.Context, decider *controller.Controller) error {
+	return shim.NewWatcher(c.nomad, reporter{decider, c.inspect}, c.log, shim.WatchConfig{}).Run(ctx)
+}
+
+// reporter hands the controller what the watcher sees.
+type reporter struct {
+	decider *controller.Controller
+	inspect func([]psg.Delta) []psg.Delta
+}
+
+func (r reporter) Deltas(ctx context.Context, deltas []psg.Delta) error {
+	if r.inspect != nil {
+		deltas = r.inspect(deltas)
+	}
+	return r.decider.Report(ctx, deltas)
+}
