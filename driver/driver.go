@@ -113,14 +113,14 @@ func (d *Driver) spawn(f func()) error {
 
 // place makes one call to the controllers and refuses what is not an answer to
 // it.
-func (d *Driver) place(ctx context.Context, ask psg.Ask) (psg.Order, error) {
+func (d *Driver) place(ctx context.Context, ask psg.Ask, after uint64) (psg.Order, error) {
 	d.mu.Lock()
 	placer := d.placer
 	d.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, placeLimit)
 	defer cancel()
 	asked := time.Now()
-	order, err := placer.Place(ctx, ask)
+	order, err := placer.Place(ctx, ask, after)
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return psg.Order{}, ctx.Err()
 	}
@@ -141,8 +141,8 @@ func (d *Driver) place(ctx context.Context, ask psg.Ask) (psg.Order, error) {
 	if order.Epoch < d.epoch {
 		return psg.Order{}, fmt.Errorf("order of epoch %d after one of %d: %w", order.Epoch, d.epoch, psg.ErrNotLeader)
 	}
-	if order.Ask != ask.ID || order.Kind == psg.Grant && order.Node != ask.Node {
-		return psg.Order{}, fmt.Errorf("got an order for %s on %s: %w", order.Ask, order.Node, psg.ErrInvalid)
+	if order.Ask != ask.ID {
+		return psg.Order{}, fmt.Errorf("got an order for %s: %w", order.Ask, psg.ErrInvalid)
 	}
 	d.epoch = order.Epoch
 	return order, nil

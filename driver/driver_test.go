@@ -60,7 +60,7 @@ func (c *controller) grants(devices ...psg.DeviceShare) {
 	c.says(&psg.Order{Kind: psg.Grant, Epoch: 3, Sequence: 9, Node: "node-1", Devices: devices}, nil)
 }
 
-func (c *controller) Place(ctx context.Context, ask psg.Ask) (psg.Order, error) {
+func (c *controller) Place(ctx context.Context, ask psg.Ask, _ uint64) (psg.Order, error) {
 	c.mu.Lock()
 	c.asked = append(c.asked, ask)
 	c.mu.Unlock()
@@ -261,9 +261,9 @@ func TestGate_StopsAtOnce(t *testing.T) {
 }
 
 func TestGate_RefusesOrdersThatAreNotForIt(t *testing.T) {
-	for name, order := range map[string]psg.Order{
-		"older epoch": {Kind: psg.Grant, Epoch: 2, Node: "node-1"},
-		"other node":  {Kind: psg.Grant, Epoch: 3, Node: "node-2"},
+	for want, order := range map[string]psg.Order{
+		"waiting: no controller answers: order of epoch 2 after one of 3": {Kind: psg.Grant, Epoch: 2, Node: "node-1"},
+		"elsewhere: planned on node-2":                                    {Kind: psg.Grant, Epoch: 3, Node: "node-2"},
 	} {
 		c := newController()
 		n := newNode(t, c)
@@ -274,9 +274,9 @@ func TestGate_RefusesOrdersThatAreNotForIt(t *testing.T) {
 		n.wait(first.ID)
 		c.says(&order, nil)
 		n.start(n.task(hclspec.Stanza{}))
-		eventually(t, name+" refused", n.said("waiting: "))
+		eventually(t, want, n.said(want))
 		if s, err := n.Inspect("a1/web/1"); err != nil || s.Exit != nil {
-			t.Errorf("%s: got %+v, %v", name, s, err)
+			t.Errorf("%s: got %+v, %v", want, s, err)
 		}
 	}
 }
@@ -306,7 +306,7 @@ func TestFailOpen_IsReportedWhenTheControllerIsBack(t *testing.T) {
 			before := len(c.asks())
 			c.grants()
 			eventually(t, "report", n.said("reported to the controller, which says: granted on node-1"))
-			if asks := c.asks(); len(asks) <= before || asks[len(asks)-1].Alloc != "a1" {
+			if asks := c.asks(); len(asks) <= before || asks[len(asks)-1].Alloc != "a1" || !asks[len(asks)-1].Started {
 				t.Errorf("asked %+v", asks)
 			}
 			if stateDir != "" {

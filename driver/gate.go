@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,10 +26,11 @@ const (
 type gate struct {
 	ask    psg.Ask
 	node   string // for people
-	place  func(context.Context, psg.Ask) (psg.Order, error)
+	place  func(ctx context.Context, ask psg.Ask, after uint64) (psg.Order, error)
 	policy func() (hclspec.FailPolicy, time.Duration) // may change meanwhile
 	tell   func(told, message string)
 
+	after   uint64 // record of the last answer
 	told    string // last thing said, not to be said again
 	toldAt  time.Time
 	failing time.Time // start of the first call since the last answer that failed
@@ -46,17 +48,18 @@ type passage struct {
 func (g *gate) wait(ctx context.Context) (passage, error) {
 	for {
 		asked := time.Now()
-		order, err := g.place(ctx, g.ask)
+		order, err := g.place(ctx, g.ask, g.after)
 		if ctx.Err() != nil {
 			return passage{}, ctx.Err()
 		}
 		var rest time.Duration
 		switch {
-		case err == nil && order.Kind == psg.Grant:
+		case err == nil && order.Kind == psg.Grant && order.Node == g.ask.Node:
 			g.say(grantMessage(g.node, order.Devices), "")
 			return passage{order: order}, nil
 		case err == nil:
 			g.answered()
+			g.after = order.Sequence
 			rest = g.heard(order, time.Since(asked))
 		case controllerAnswered(err):
 			g.answered()
@@ -164,29 +167,24 @@ func grantMessage(node string, devices []psg.DeviceShare) string {
 	return fmt.Sprintf("granted on %s, devices %s", node, strings.Join(deviceIDs(devices), ", "))
 }
 
-// waitMessage is what an answer other than a grant means for the user:
-// "queued: …", "denied: …" or "elsewhere: …".
+// waitMessage is what an answer other than a grant here means for the user:
+// "queued: …", "denied: …", "elsewhere: …" or "stopping: …".
 func waitMessage(order psg.Order) string {
-	state, summary := psg.Queued, "waiting for a decision"
-	if r := order.Refusal; r != nil {
-		if r.State != "" {
-			state = r.State
+	var refusal psg.Refusal
+	if order.Refusal != nil {
+		refusal = *order.Refusal
+	}
+	switch order.Kind {
+	case psg.Stop:
+		return "stopping: " + cmp.Or(refusal.Summary, "the controller counts this allocation as over")
+	case psg.Steer, psg.Grant: // a grant for another node is a plan for that node
+		planned := "elsewhere: planned on " + string(cmp.Or(order.Node, refusal.Node))
+		if refusal.Summary == "" {
+			return planned
 		}
-		if r.Summary != "" {
-			summary = r.Summary
-		}
+		return planned + ": " + refusal.Summary
 	}
-	if order.Kind != psg.Steer {
-		return fmt.Sprintf("%s: %s", state, summary)
-	}
-	planned := order.Node
-	if r := order.Refusal; r != nil && r.Node != "" {
-		planned = r.Node
-	}
-	if order.Refusal == nil || order.Refusal.Summary == "" {
-		return fmt.Sprintf("elsewhere: planned on %s", planned)
-	}
-	return fmt.Sprintf("elsewhere: planned on %s: %s", planned, summary)
+	return fmt.Sprintf("%s: %s", cmp.Or(refusal.State, psg.Queued), cmp.Or(refusal.Summary, "waiting for a decision"))
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

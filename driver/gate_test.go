@@ -24,9 +24,11 @@ type answer struct {
 type scripted struct {
 	answers []answer
 	calls   int
+	afters  []uint64
 }
 
-func (s *scripted) Place(ctx context.Context, ask psg.Ask) (psg.Order, error) {
+func (s *scripted) Place(ctx context.Context, ask psg.Ask, after uint64) (psg.Order, error) {
+	s.afters = append(s.afters, after)
 	a := s.answers[min(s.calls, len(s.answers)-1)]
 	s.calls++
 	if err := sleep(ctx, a.after); err != nil {
@@ -157,6 +159,18 @@ func TestGate_AnAnswerEndsTheSilence(t *testing.T) {
 		}}
 		if p, said, _, err := passes(t.Context(), s, hclspec.FailOpen, 30*time.Second); err != nil || p.open {
 			t.Errorf("got %+v, %v, said %q", p, err, said)
+		}
+	})
+}
+
+func TestGate_AsksForNewsOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, elsewhere, last := waits(psg.Queued, "no room"), grants(), grants()
+		first.Sequence, elsewhere.Sequence, elsewhere.Node = 7, 9, "node-2"
+		s := &scripted{answers: []answer{{order: first}, {err: errDown}, {order: elsewhere}, {order: last}}}
+		_, said, _, err := passes(t.Context(), s, hclspec.FailClosed, time.Minute)
+		if err != nil || !reflect.DeepEqual(s.afters, []uint64{0, 7, 7, 9}) || said[2] != "elsewhere: planned on node-2" {
+			t.Errorf("%v, asked after %v, said %q", err, s.afters, said)
 		}
 	})
 }

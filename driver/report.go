@@ -88,7 +88,7 @@ func (d *Driver) deliver(ctx context.Context, r report, path string) {
 			return
 		case d.reports.slots <- struct{}{}:
 		}
-		order, err := d.place(ctx, r.Ask)
+		order, err := d.place(ctx, r.Ask, 0)
 		<-d.reports.slots
 		if err == nil {
 			d.delivered(r, path, order)

@@ -132,6 +132,7 @@ func (d *Driver) failPolicy() (hclspec.FailPolicy, time.Duration) {
 }
 
 func (t *task) reportOpen(ask psg.Ask) {
+	ask.Started = true
 	config, err := t.driver.settings()
 	if err == nil {
 		err = t.driver.reportLater(config.Plugin.StateDir, report{Ask: ask, TaskID: t.ID, Task: t.Name})

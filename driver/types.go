@@ -11,13 +11,13 @@ import (
 	"github.com/psgrid/psg/hclspec"
 )
 
-// Placer asks the controllers for a place: one long poll of at most 30 s. An
-// order is an answer, whatever its kind; an error says that there was none,
-// unless it is psg.ErrUnknown, ErrInvalid or ErrBusy. Place returns when ctx is
-// done. It is idempotent by Ask.ID. A Placer that is an io.Closer is closed
-// when it is replaced or the driver closes.
+// Placer asks the controllers for a place: one long poll of at most 30 s for an
+// answer newer than the record after. An order is an answer, whatever its kind;
+// an error says that there was none, unless it is psg.ErrUnknown, ErrInvalid or
+// ErrBusy. Place returns when ctx is done. It is idempotent by Ask.ID. A Placer
+// that is an io.Closer is closed when it is replaced or the driver closes.
 type Placer interface {
-	Place(ctx context.Context, ask psg.Ask) (psg.Order, error)
+	Place(ctx context.Context, ask psg.Ask, after uint64) (psg.Order, error)
 }
 
 // The errors that callers match.
