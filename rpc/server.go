@@ -90,7 +90,7 @@ func (s *Server) PlaceWorkload(ctx context.Context, request *psgv1.PlaceWorkload
 	}
 	asks, err := wire.Each(request.GetAsks(), wire.AskFromProto)
 	if err != nil {
-		return nil, status.Error(codes.InvalidArgument, err.Error())
+		return nil, status.Errorf(codes.InvalidArgument, "asks%v", err)
 	}
 	wait := defaultWait
 	if request.GetWait() != nil {
