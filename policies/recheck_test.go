@@ -66,3 +66,30 @@ func TestRecheck_KnowsItsLimits(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestRecheck_LeavesOutAuditAndOtherScopes(t *testing.T) {
+	set := mustLoad(t, Config{}, `
+-- bundle.hcl --
+bundle "b" {}
+policy "watch" {
+  rego = "p.rego"
+  mode = "audit"
+}
+policy "others" {
+  rego = "p.rego"
+  scope {
+    kinds = ["inference"]
+  }
+}
+-- p.rego --
+package p
+
+deny contains "x" if input.node.name
+`)
+	for kind, want := range map[string]int{"training": 0, "inference": 1} {
+		reasons, err := set.Recheck(t.Context(), gpuJob(kind, 1), cluster(nil), nil, "n000")
+		if err != nil || len(reasons) != want {
+			t.Errorf("%s: %v, %v", kind, reasons, err)
+		}
+	}
+}

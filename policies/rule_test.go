@@ -229,6 +229,9 @@ func TestRule_DeniesWhatTakesTooLongAndStopsAsking(t *testing.T) {
 	if got := []string{ruling.Denials[0].Reason.Text, ruling.Denials[1].Reason.Text}; !slices.Equal(got, want) {
 		t.Errorf("denied for %q", got)
 	}
+	if held := set.memory.recall(gpuJob("training", 1)).column(0, set.policies[0], set.viewer.last); !slices.Equal(held, make(column, 40)) {
+		t.Error("what took too long is remembered")
+	}
 	if asked := ruling.Denials[0].Rows.Count(); asked != 3 || ruling.Denied(40).Count() != 40 {
 		t.Errorf("%d asked, %d denied", asked, ruling.Denied(40).Count())
 	}
@@ -343,16 +346,5 @@ func TestRuleAll_RulesInOrder(t *testing.T) {
 	rulings, err := set.RuleAll(t.Context(), []*psg.Workload{gpuJob("b", 1), gpuJob("a", 1)}, s)
 	if err != nil || len(rulings) != 2 || rulings[0].Workload.Job != "job-b" || rulings[1].Workload.Job != "job-a" {
 		t.Errorf("%v, %v", rulings, err)
-	}
-}
-
-func TestMemory_IsBounded(t *testing.T) {
-	var m memory
-	for i := range maxRemembered + 5 {
-		m.keep(&psg.Workload{ID: psg.WorkloadID{Job: fmt.Sprint(i)}, Version: 1}, &view{}, nil)
-	}
-	if len(m.entries) != maxRemembered || m.recall(&psg.Workload{ID: psg.WorkloadID{Job: "4"}, Version: 1}) != nil ||
-		m.recall(&psg.Workload{ID: psg.WorkloadID{Job: "5"}, Version: 1}) == nil {
-		t.Errorf("%d remembered", len(m.entries))
 	}
 }
