@@ -44,14 +44,11 @@ func (r Reservation) Validate() error {
 	return nil
 }
 
-// Asks returns one ask per instance, with IDs derived from the reservation's.
-func (r Reservation) Asks(at time.Time) []Ask {
-	asks := make([]Ask, r.Count)
-	for i := range asks {
-		asks[i] = Ask{
-			ID:       RequestID(fmt.Sprintf("%s/%d", r.ID, i)),
-			Workload: r.Workload, Node: r.Node, At: at, Hold: r.Hold,
-		}
+// Ask returns the ask of the i-th instance. Its ID derives from the
+// reservation's.
+func (r Reservation) Ask(i int, at time.Time) Ask {
+	return Ask{
+		ID:       RequestID(fmt.Sprintf("%s/%d", r.ID, i)),
+		Workload: r.Workload, Node: r.Node, At: at, Hold: r.Hold,
 	}
-	return asks
 }

@@ -38,13 +38,17 @@ func (c *Controller) Reserve(ctx context.Context, r psg.Reservation) ([]psg.Plac
 }
 
 func (c *Controller) reserve(ctx context.Context, r psg.Reservation) ([]psg.Placement, []psg.Refusal, error) {
-	if _, _, err := c.Place(ctx, r.Asks(time.Now()), 0); err != nil {
+	asks := make([]psg.Ask, r.Count)
+	for i := range asks {
+		asks[i] = r.Ask(i, time.Now())
+	}
+	if _, _, err := c.Place(ctx, asks, 0); err != nil {
 		return nil, nil, err
 	}
 	var held []psg.Placement
 	var refusals []psg.Refusal
 	c.view(func(s *ledger.State) {
-		for _, ask := range r.Asks(time.Time{}) {
+		for _, ask := range asks {
 			status := s.Ask(ask.ID)
 			switch {
 			case status == nil:
@@ -72,17 +76,16 @@ func (c *Controller) giveBack(r psg.Reservation) error {
 	if err := c.mustLead(); err != nil {
 		return err
 	}
-	r.Count = psg.MaxReservationCount
 	var freed []psg.Delta
 	now := time.Now()
 	c.view(func(s *ledger.State) {
-		for _, ask := range r.Asks(now) {
-			status := s.Ask(ask.ID)
+		for i := range psg.MaxReservationCount {
+			status := s.Ask(r.Ask(i, now).ID)
 			if status == nil {
 				break
 			}
 			if !status.Over() {
-				freed = append(freed, psg.Freed{Ask: ask.ID, State: psg.Released, Reason: "reservation given back", At: now})
+				freed = append(freed, psg.Freed{Ask: status.Ask.ID, State: psg.Released, Reason: "reservation given back", At: now})
 			}
 		}
 	})
