@@ -26,6 +26,7 @@ func ParseBundle(filename string, src []byte, variables ...Variable) (Bundle, er
 	d := &bundleDecoder{filename: filename, seen: map[[2]string]hcl.Range{}}
 	bundle := d.decode(src, variables)
 	if d.errs != nil {
+		d.errs.sort()
 		return Bundle{}, d.errs
 	}
 	return bundle, nil

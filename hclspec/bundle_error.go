@@ -1,11 +1,14 @@
 package hclspec
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/agext/levenshtein"
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
 // Position is a place in a file; lines and columns count from 1.
@@ -29,7 +32,7 @@ type BundleError struct {
 // Error is the position and the problem.
 func (e BundleError) Error() string { return e.Pos.String() + ": " + e.Problem }
 
-// BundleErrors is everything wrong with a bundle file, in the order found.
+// BundleErrors is everything wrong with a bundle.
 type BundleErrors []BundleError
 
 // Error has one problem a line.
@@ -41,14 +44,28 @@ func (e BundleErrors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// sort puts problems of one file in the order of their places: HCL decodes the
+// arguments of a block in any order.
+func (e BundleErrors) sort() {
+	slices.SortFunc(e, func(a, b BundleError) int {
+		return cmp.Or(cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Column, b.Pos.Column), cmp.Compare(a.Problem, b.Problem))
+	})
+}
+
 // add notes a problem at a range.
 func (e *BundleErrors) add(at hcl.Range, format string, args ...any) {
 	*e = append(*e, BundleError{position(at), fmt.Sprintf(format, args...)})
 }
 
-// diagnose takes over what HCL found wrong. HCL itself suggests the nearest
-// argument, block, variable or function for a misspelt one.
+// diagnose takes over what HCL found wrong.
 func (e *BundleErrors) diagnose(filename string, diags hcl.Diagnostics) {
+	// An expression that is wrong itself has no value: no second error for that.
+	first := slices.DeleteFunc(slices.Clone(diags), func(diag *hcl.Diagnostic) bool {
+		return strings.HasSuffix(diag.Detail, "value must be known")
+	})
+	if first.HasErrors() {
+		diags = first
+	}
 	for _, diag := range diags {
 		if diag.Severity != hcl.DiagError {
 			continue
@@ -57,12 +74,22 @@ func (e *BundleErrors) diagnose(filename string, diags hcl.Diagnostics) {
 		if diag.Subject != nil {
 			at = *diag.Subject
 		}
-		problem := strings.TrimSuffix(diag.Summary, ".")
-		if diag.Detail != "" {
-			problem += ": " + strings.TrimSuffix(strings.Join(strings.Fields(diag.Detail), " "), ".")
-		}
-		e.add(at, "%s", problem+variableHint(diag))
+		e.add(at, "%s", problemOf(diag))
 	}
+}
+
+// problemOf is a diagnostic in one line. HCL itself suggests the nearest
+// argument and block for a misspelt one, but no variable, and of functions that
+// are equally near any.
+func problemOf(diag *hcl.Diagnostic) string {
+	if call, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallUnknownDiagExtra](diag); ok && diag.EvalContext != nil {
+		return fmt.Sprintf("there is no function %q%s", call.CalledFunctionName(), DidYouMean(call.CalledFunctionName(), sortedNames(diag.EvalContext.Functions)))
+	}
+	problem := strings.TrimSuffix(diag.Summary, ".")
+	if diag.Detail != "" {
+		problem += ": " + strings.TrimSuffix(strings.Join(strings.Fields(diag.Detail), " "), ".")
+	}
+	return problem + variableHint(diag)
 }
 
 // variableHint is the suggestion HCL does not make: for an attribute of var.

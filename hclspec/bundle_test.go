@@ -138,7 +138,7 @@ var wrongBundles = []struct{ name, src, want string }{
 	{"weight range", "policy \"p\" {\n  rego = \"p.rego\"\n  weight = -1\n}", `b.hcl:4:12: policy "p": weight -1 is outside 0..1000`},
 	{"params type", "policy \"p\" {\n  rego = \"p.rego\"\n  params = [1]\n}", `b.hcl:4:12: policy "p": params must be an object such as { limit = 3 }, not tuple`},
 	{"policy name", "policy \"a b\" {\n  rego = \"p.rego\"\n}", `b.hcl:2:8: policy name "a b": letters, digits, _, - and . only`},
-	{"function", "tenant \"t\" {\n  weight = mx(1, 2)\n}", `b.hcl:3:12: Call to unknown function: There is no function named "mx". Did you mean "max"?`},
+	{"function", "tenant \"t\" {\n  weight = mx(1, 2)\n}", `b.hcl:3:12: there is no function "mx"; did you mean "max"?`},
 	{"variable", "variable \"limit\" {\n  default = 1\n}\ntenant \"t\" {\n  weight = var.limt\n}", `b.hcl:6:15: Unsupported attribute: This object does not have an attribute named "limt"; did you mean "limit"?`},
 	{"no default", "variable \"limit\" {\n}", `b.hcl:2:1: variable "limit" has no default and was given no value`},
 	{"default type", "variable \"limit\" {\n  type = number\n  default = \"x\"\n}", `b.hcl:2:1: variable "limit": a number is required`},
@@ -177,6 +177,15 @@ func TestParseBundle_SaysWhatIsWrongAndWhere(t *testing.T) {
 				t.Errorf("half applied: %+v", bundle)
 			}
 		})
+	}
+}
+
+func TestParseBundle_ReportsInTheOrderOfTheFile(t *testing.T) {
+	src := "bundle \"b\" {}\npolicy \"p\" {\n  rego = 1 + []\n  mode = [] + 2\n  weight = nope()\n}\n"
+	_, err := ParseBundle("b.hcl", []byte(src))
+	var errs BundleErrors
+	if !errors.As(err, &errs) || len(errs) != 3 || errs[0].Pos.Line != 3 || errs[1].Pos.Line != 4 || errs[2].Pos.Line != 5 {
+		t.Error(err)
 	}
 }
 

@@ -161,6 +161,8 @@ func located(dir, file string, err error) hclspec.BundleErrors {
 	if !errors.As(err, &list) {
 		return hclspec.BundleErrors{{Pos: positionOf(dir, head), Problem: err.Error()}}
 	}
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b *ast.Error) int { return a.Location.Compare(b.Location) })
 	var out hclspec.BundleErrors
 	for _, one := range list {
 		problem := one.Message
