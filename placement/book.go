@@ -6,9 +6,11 @@ import (
 
 // held is one placement in the book.
 type held struct {
-	placement psg.Placement
-	workload  *workload
-	node      *node // nil while the node is unknown: it then holds nothing
+	placement  psg.Placement
+	workload   *workload
+	node       *node // nil while the node is unknown: it then holds nothing
+	inWorkload int   // its place in workload.held
+	onNode     int   // its place in node.held
 }
 
 // workload is one task group and its placements. It exists while it is
@@ -19,20 +21,20 @@ type workload struct {
 	spec   psg.Workload
 	fault  string // why it can be placed nowhere
 	job    *job
-	held   map[psg.RequestID]*held
-	onNode map[int32]int // instances by slot
-	limits []int         // Config.Limits that cover it, by index
+	held   []*held
+	limits []int // Config.Limits that cover it, by index
 	ports  portPlan
 	tally  tally
 	shape  *shape  // what of it decides where it fits; nil until asked for
 	class  *class  // its candidates under the last ruling; nil until asked for
 	ruled  ruledAs // the ruling that class was made under
+	cycle  uint64  // in which class was last found to be current
 }
 
 // job is what the groups of one job share.
 type job struct {
-	groups map[string]*workload
-	onNode map[int32]int // instances by slot, all groups
+	groups  map[string]*workload
+	tallied int // groups whose tally counts anything
 }
 
 type jobID struct{ namespace, job string }
@@ -45,10 +47,10 @@ func (e *Engine) workloadFor(id psg.WorkloadID) *workload {
 	jid := jobID{id.Namespace, id.Job}
 	j, ok := e.jobs[jid]
 	if !ok {
-		j = &job{groups: make(map[string]*workload), onNode: make(map[int32]int)}
+		j = &job{groups: make(map[string]*workload)}
 		e.jobs[jid] = j
 	}
-	w := &workload{id: id, job: j, held: make(map[psg.RequestID]*held), onNode: make(map[int32]int)}
+	w := &workload{id: id, job: j}
 	j.groups[id.Group] = w
 	e.workloads[id] = w
 	return w
@@ -69,16 +71,22 @@ func (e *Engine) forget(w *workload) {
 
 // enter writes a placement into the book and takes its room.
 func (e *Engine) enter(p psg.Placement) *held {
-	w := e.workloadFor(p.Ask.Workload)
-	h := &held{placement: p, workload: w}
-	e.held[p.Ask.ID] = h
-	w.held[p.Ask.ID] = h
-	if n, ok := e.nodes[p.Node]; ok {
+	h := &held{placement: p, workload: e.workloadFor(p.Ask.Workload)}
+	e.book(h, e.nodes[p.Node])
+	return h
+}
+
+// book takes the room of a placement that is not in the book, on its node if
+// that is known.
+func (e *Engine) book(h *held, n *node) {
+	e.held[h.placement.Ask.ID] = h
+	h.inWorkload = len(h.workload.held)
+	h.workload.held = append(h.workload.held, h)
+	if n != nil {
 		e.attach(h, n)
 	} else {
 		e.astray(h)
 	}
-	return h
 }
 
 // strike takes a placement out of the book and gives its room back.
@@ -89,19 +97,25 @@ func (e *Engine) strike(h *held) {
 		e.found(h)
 	}
 	delete(e.held, h.placement.Ask.ID)
-	delete(h.workload.held, h.placement.Ask.ID)
+	list := h.workload.held
+	last := list[len(list)-1]
+	list[h.inWorkload], last.inWorkload = last, h.inWorkload
+	h.workload.held = list[:len(list)-1]
 }
 
 // attach makes a placement hold its room on a node, in every account.
 func (e *Engine) attach(h *held, n *node) {
-	h.node = n
+	h.node, h.onNode = n, len(n.held)
+	n.held = append(n.held, h)
 	e.account(h, 1)
-	n.held[h.placement.Ask.ID] = h
 }
 
 // detach undoes attach.
 func (e *Engine) detach(h *held) {
-	delete(h.node.held, h.placement.Ask.ID)
+	list := h.node.held
+	last := list[len(list)-1]
+	list[h.onNode], last.onNode = last, h.onNode
+	h.node.held = list[:len(list)-1]
 	e.account(h, -1)
 	h.node = nil
 }
@@ -124,10 +138,10 @@ func (e *Engine) account(h *held, sign int) {
 		n.limits[i] += sign
 		e.limitTotals[i] += sign
 	}
-	bump(w.onNode, n.slot, sign)
-	bump(w.job.onNode, n.slot, sign)
-	for _, sibling := range w.job.groups {
-		sibling.tally.count(n, sibling == w, sign)
+	if w.job.tallied > 0 {
+		for _, sibling := range w.job.groups {
+			sibling.tally.count(n, sibling == w, sign)
+		}
 	}
 	e.touch(n.slot)
 }

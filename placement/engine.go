@@ -96,7 +96,7 @@ func (e *Engine) nodeChanged(spec psg.Node) {
 			return
 		}
 	}
-	holding := slices.Collect(maps.Values(n.held))
+	holding := slices.Clone(n.held)
 	for _, h := range holding {
 		e.detach(h)
 	}
@@ -121,7 +121,7 @@ func sameButVersion(a, b *psg.Node) bool {
 }
 
 func (e *Engine) addNode(spec psg.Node) *node {
-	n := &node{spec: spec, held: make(map[psg.RequestID]*held)}
+	n := &node{spec: spec}
 	if last := len(e.spare) - 1; last >= 0 {
 		n.slot, e.spare = e.spare[last], e.spare[:last]
 		e.slots[n.slot] = n
@@ -148,7 +148,7 @@ func (e *Engine) nodeGone(id psg.NodeID) {
 	if !ok {
 		return
 	}
-	for _, h := range n.held {
+	for _, h := range slices.Clone(n.held) {
 		e.strike(h)
 		e.forget(h.workload)
 	}
@@ -187,7 +187,7 @@ func (e *Engine) workloadChanged(spec psg.Workload) {
 				w.limits = append(w.limits, i)
 			}
 		}
-		w.tally = newTally(&w.spec)
+		w.setTally(newTally(&w.spec))
 		e.joinGang(w)
 	})
 }
@@ -200,7 +200,8 @@ func (e *Engine) workloadGone(id psg.WorkloadID) {
 	e.redefine(w, func() {
 		e.leaveGang(w)
 		w.known, w.spec, w.fault = false, psg.Workload{ID: id}, ""
-		w.ports, w.limits, w.tally = portPlan{}, nil, tally{}
+		w.ports, w.limits = portPlan{}, nil
+		w.setTally(tally{})
 	})
 	e.forget(w)
 }

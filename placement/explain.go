@@ -36,7 +36,7 @@ func (x *explanations) now(s *solver, at int) {
 	c := a.deferred
 	r, ok := x.byClass[c]
 	if !ok {
-		r = s.e.explainClass(s.e.workloads[ask.Workload], c, s.p.Stop)
+		r = s.e.explainClass(s.works[at], c, s.p.Stop)
 		x.byClass[c] = r
 	}
 	r.Ask = ask.ID
@@ -124,7 +124,7 @@ func (e *Engine) object(w *workload, c *class, n *node) miss {
 			o.short("limit "+limit.Name, fmt.Sprintf("at most %d per node", limit.PerNode), 1000, ": %d run here", n.limits[i])
 		}
 	}
-	if s.crowded(n.slot) {
+	if s.crowded(n) {
 		o.short("constraint", string(psg.DistinctHosts), 1000, ": an instance is here already")
 	}
 	if s.counts() {
@@ -141,8 +141,8 @@ func (e *Engine) objectPolicy(c *class, n *node, o *objections) {
 	if c.judged.ruling == nil || !c.judged.denied.Has(int(n.slot)) {
 		return
 	}
-	row, ok := e.rulings.row(n.slot)
-	if !ok {
+	row := e.rulings.byRow[n.slot]
+	if row < 0 {
 		o.raise("policy", "the node is newer than the ruling")
 		o.list[len(o.list)-1].policy = true
 		return

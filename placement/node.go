@@ -12,8 +12,8 @@ type node struct {
 	cards  []card
 	byID   map[psg.DeviceID]int
 	ports  ports
-	held   map[psg.RequestID]*held
-	limits []int // instances under each of Config.Limits
+	held   []*held // in no order
+	limits []int   // instances under each of Config.Limits
 }
 
 // reset gives the node its figures as if it held nothing.
@@ -47,8 +47,10 @@ func (n *node) domain() string {
 
 // holderName names a placement by its workload, for people.
 func (n *node) holderName(id psg.RequestID) string {
-	if h, ok := n.held[id]; ok {
-		return h.placement.Ask.Workload.String()
+	for _, h := range n.held {
+		if h.placement.Ask.ID == id {
+			return h.workload.id.String()
+		}
 	}
 	return string(id)
 }

@@ -12,7 +12,8 @@ import (
 type rulings struct {
 	rows  []psg.NodeID // of the last problem
 	slots []int32      // by row: the node's slot, or -1
-	specs uint64       // of Engine.arrivals when slots was made
+	byRow []int        // by slot: the node's row, or -1
+	nodes uint64       // Engine.arrivals when slots was made
 	epoch uint64       // rises when slots changes
 	known map[uint64][]*judgement
 }
@@ -37,18 +38,22 @@ type ruledAs struct {
 // the last problem.
 func (e *Engine) setRows(rows []psg.NodeID) {
 	r := &e.rulings
-	if r.epoch > 0 && r.specs == e.arrivals && slices.Equal(r.rows, rows) {
+	if r.epoch > 0 && r.nodes == e.arrivals && slices.Equal(r.rows, rows) {
 		return
 	}
 	r.rows = slices.Clone(rows)
 	r.slots = make([]int32, len(rows))
+	r.byRow = make([]int, len(e.slots))
+	for i := range r.byRow {
+		r.byRow[i] = -1
+	}
 	for i, id := range rows {
 		r.slots[i] = -1
 		if n, ok := e.nodes[id]; ok {
-			r.slots[i] = n.slot
+			r.slots[i], r.byRow[n.slot] = n.slot, i
 		}
 	}
-	r.specs = e.arrivals
+	r.nodes = e.arrivals
 	r.epoch++
 	r.known = make(map[uint64][]*judgement)
 }
@@ -113,12 +118,6 @@ func longest(ruling *psg.Ruling) int {
 		n = max(n, 64*len(d.Rows))
 	}
 	return n
-}
-
-// row finds a slot's row, for what only explanations need.
-func (r *rulings) row(slot int32) (int, bool) {
-	at := slices.Index(r.slots, slot)
-	return at, at >= 0
 }
 
 func hashRuling(ruling *psg.Ruling) uint64 {

@@ -39,7 +39,7 @@ func (p *parts) total() int64 {
 
 // list names the parts that are not zero.
 func (p *parts) list() []psg.ScorePart {
-	var list []psg.ScorePart
+	list := make([]psg.ScorePart, 0, 4)
 	for i, points := range p {
 		if points != 0 {
 			list = append(list, psg.ScorePart{Name: partNames[i], Points: points})
@@ -61,7 +61,7 @@ func (e *Engine) rate(s *shape, j *judgement, slot int32, p *parts) bool {
 		return false
 	}
 	n := e.slots[slot]
-	if !s.ports.fits(n) || !e.underLimits(s, n, p) || s.crowded(slot) || !n.cardsFit(s, v) {
+	if !s.ports.fits(n) || !e.underLimits(s, n, p) || s.crowded(n) || !n.cardsFit(s, v) {
 		return false
 	}
 	w := &e.cfg.Weights
@@ -79,8 +79,16 @@ func (e *Engine) rate(s *shape, j *judgement, slot int32, p *parts) bool {
 
 // crowded reports whether distinct_hosts keeps the workload off a node where
 // its group, or its job, has an instance.
-func (s *shape) crowded(slot int32) bool {
-	return s.distinctHosts && s.own.onNode[slot] > 0 || s.distinctJob && s.own.job.onNode[slot] > 0
+func (s *shape) crowded(n *node) bool {
+	if !s.distinctHosts && !s.distinctJob {
+		return false
+	}
+	for _, h := range n.held {
+		if h.workload == s.own || s.distinctJob && h.workload.job == s.own.job {
+			return true
+		}
+	}
+	return false
 }
 
 // underLimits checks the limits per node and charges for the soft ones.

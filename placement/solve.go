@@ -34,7 +34,7 @@ func (e *Engine) Solve(p Problem) psg.Plan {
 	e.cycle++
 	e.rerank()
 	e.setRows(p.Rows)
-	s := &solver{e: e, p: p, answers: make([]answer, len(p.Asks)), gangs: make(map[psg.GangID][]int)}
+	s := &solver{e: e, p: p, works: make([]*workload, len(p.Asks)), answers: make([]answer, len(p.Asks)), gangs: make(map[psg.GangID][]int)}
 	s.line()
 	for _, at := range s.queue {
 		if p.Stop != nil && p.Stop() {
@@ -55,7 +55,8 @@ func (e *Engine) Solve(p Problem) psg.Plan {
 type solver struct {
 	e       *Engine
 	p       Problem
-	queue   []int // asks by turn
+	queue   []int       // asks by turn
+	works   []*workload // by ask; nil where not known
 	answers []answer
 	gangs   map[psg.GangID][]int // asks by gang, by turn
 	journal []entry
@@ -83,30 +84,29 @@ type entry struct {
 
 // line puts the asks in order of their turns and finds the gangs.
 func (s *solver) line() {
-	type turn struct {
-		at, priority int
-		ask          *psg.Ask
-	}
+	type turn struct{ at, priority int }
 	turns := make([]turn, len(s.p.Asks))
 	for i := range s.p.Asks {
-		turns[i] = turn{at: i, ask: &s.p.Asks[i]}
-		if w, ok := s.e.workloads[turns[i].ask.Workload]; ok {
-			turns[i].priority = w.spec.Priority
+		turns[i].at = i
+		if w, ok := s.e.workloads[s.p.Asks[i].Workload]; ok {
+			s.works[i], turns[i].priority = w, w.spec.Priority
 		}
 	}
 	slices.SortFunc(turns, func(a, b turn) int {
 		if a.priority != b.priority {
 			return cmp.Compare(b.priority, a.priority)
 		}
-		return cmp.Or(a.ask.At.Compare(b.ask.At), cmp.Compare(a.ask.ID, b.ask.ID), cmp.Compare(a.at, b.at))
+		x, y := &s.p.Asks[a.at], &s.p.Asks[b.at]
+		return cmp.Or(x.At.Compare(y.At), cmp.Compare(x.ID, y.ID), cmp.Compare(a.at, b.at))
 	})
 	seen := make(map[psg.RequestID]bool, len(turns))
 	s.queue = make([]int, len(turns))
 	for i, t := range turns {
 		s.queue[i] = t.at
-		s.answers[t.at].skipped = seen[t.ask.ID]
-		seen[t.ask.ID] = true
-		if w, ok := s.e.workloads[t.ask.Workload]; ok && w.spec.Gang != "" {
+		id := s.p.Asks[t.at].ID
+		s.answers[t.at].skipped = seen[id]
+		seen[id] = true
+		if w := s.works[t.at]; w != nil && w.spec.Gang != "" {
 			s.gangs[w.spec.Gang] = append(s.gangs[w.spec.Gang], t.at)
 		}
 	}
@@ -130,14 +130,16 @@ func (s *solver) decide(at int) {
 func (s *solver) admit(at int) (*workload, *class) {
 	ask, a := &s.p.Asks[at], &s.answers[at]
 	if h, ok := s.e.held[ask.ID]; ok {
-		p := h.placement
-		a.placement = &p
+		a.placement = &h.placement
 		return nil, nil
 	}
-	w, ok := s.e.workloads[ask.Workload]
-	if !ok || !w.known {
+	w := s.works[at]
+	if w == nil || !w.known {
 		a.refuse(ask, psg.Queued, psg.Reason{Source: "workload", Text: "not known yet"})
 		return nil, nil
+	}
+	if w.cycle == s.e.cycle {
+		return w, w.class // as for the last ask of this workload
 	}
 	ruling := s.p.Rulings[w.id]
 	switch {
@@ -148,7 +150,9 @@ func (s *solver) admit(at int) (*workload, *class) {
 	case w.spec.Count <= 0 && !w.spec.Type.EveryNode():
 		a.refuse(ask, psg.Queued, psg.Reason{Source: "workload", Text: "its count is 0: it asks for nothing"})
 	default:
-		return w, s.e.classUnder(w, ruling)
+		c := s.e.classUnder(w, ruling)
+		w.cycle = s.e.cycle
+		return w, c
 	}
 	return nil, nil
 }
@@ -203,8 +207,10 @@ func (s *solver) grant(at int, c *class, found candidate, reserved *held) {
 			p.Request = p.Request.Max(reserved.placement.Request)
 		}
 	}
-	s.journal = append(s.journal, entry{held: s.e.enter(p)})
-	s.answers[at].placement = &p
+	h := &held{placement: p, workload: s.works[at]}
+	s.e.book(h, n)
+	s.journal = append(s.journal, entry{held: h})
+	s.answers[at].placement = &h.placement
 }
 
 // strike takes a placement out of the book for the rest of this Solve.
@@ -217,7 +223,7 @@ func (s *solver) strike(h *held) {
 func (s *solver) undo(mark int) {
 	for i := len(s.journal) - 1; i >= mark; i-- {
 		if j := s.journal[i]; j.struck {
-			s.e.enter(j.held.placement)
+			s.e.book(j.held, s.e.nodes[j.held.placement.Node])
 		} else {
 			s.e.strike(j.held)
 		}
@@ -227,7 +233,7 @@ func (s *solver) undo(mark int) {
 
 // plan collects the answers in the order of the asks.
 func (s *solver) plan() psg.Plan {
-	plan := psg.Plan{Placements: []psg.Placement{}, Refusals: []psg.Refusal{}}
+	plan := psg.Plan{Placements: make([]psg.Placement, 0, len(s.journal)), Refusals: []psg.Refusal{}}
 	for i := range s.answers {
 		switch a := &s.answers[i]; {
 		case a.skipped:

@@ -56,6 +56,17 @@ func newTally(w *psg.Workload) tally {
 	return t
 }
 
+// setTally replaces a workload's tally, and what its job knows of it.
+func (w *workload) setTally(t tally) {
+	if len(w.tally.counters) > 0 {
+		w.job.tallied--
+	}
+	if len(t.counters) > 0 {
+		w.job.tallied++
+	}
+	w.tally = t
+}
+
 // value is what a node counts under.
 func (k *counter) value(n *node) (string, bool) {
 	if k.domain {
