@@ -33,9 +33,7 @@ type groupDir struct {
 // makeGroups finds or makes a command's groups and sets its limits. What the
 // machine does not permit is noted in unapplied; the command runs all the same.
 func makeGroups(root string, l Limits) *groups {
-	g := &groups{root: root}
-	_, err := os.Stat(filepath.Join(root, "cgroup.controllers"))
-	g.unified = err == nil
+	g := groupsAt(root, nil)
 	if g.unified {
 		g.makeUnified(l)
 	} else {
@@ -52,6 +50,21 @@ func (l Limits) memory() (hard, low int64) {
 		return l.MemoryMaxMB * mib, l.MemoryMB * mib
 	}
 	return l.MemoryMB * mib, 0
+}
+
+// groupsAt are groups that exist already.
+func groupsAt(root string, paths []string) *groups {
+	g := &groups{root: root}
+	_, err := os.Stat(filepath.Join(root, "cgroup.controllers"))
+	g.unified = err == nil
+	for _, path := range paths {
+		dir := groupDir{path: path}
+		if below, err := filepath.Rel(root, path); err == nil && !g.unified {
+			dir.controller, _, _ = strings.Cut(below, string(filepath.Separator))
+		}
+		g.dirs = append(g.dirs, dir)
+	}
+	return g
 }
 
 func (g *groups) set(what, dir, file string, value any) {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -77,25 +76,16 @@ func (u *User) Credential() *syscall.Credential {
 func (p *Process) StartBeside(cmd *exec.Cmd, netNS string) error {
 	started := make(chan error, 1)
 	go func() {
-		if netNS != "" {
-			// Never unlocked: the thread ends with this goroutine, so that no
-			// other one finds itself in the task's network.
-			runtime.LockOSThread()
-		}
+		// Never unlocked: the thread ends with this goroutine, so that no other
+		// one finds itself in the command's network or groups.
+		runtime.LockOSThread()
 		err := enterNetwork(netNS)
 		if err == nil {
-			err = cmd.Start()
+			err = groupsAt(cgroupRoot, p.Started.Groups).startIn(cmd)
 		}
 		started <- err
 	}()
-	if err := <-started; err != nil {
-		return err
-	}
-	for _, dir := range p.Started.Groups {
-		// Where it is refused, the task's own limits were refused as well.
-		_ = write(dir, "cgroup.procs", strconv.Itoa(cmd.Process.Pid))
-	}
-	return nil
+	return <-started
 }
 
 func enterNetwork(path string) error {

@@ -12,7 +12,6 @@ import (
 // procStat is what /proc/PID/stat says of a process, as proc(5) numbers it.
 type procStat struct {
 	pid        int
-	parent     int    // field 4
 	session    int    // field 6
 	user, sys  uint64 // fields 14+16 and 15+17: ticks, those of waited-for children included
 	startTicks uint64 // field 22
@@ -38,7 +37,7 @@ func parseStat(pid int, data []byte) (procStat, error) {
 		return v
 	}
 	return procStat{
-		pid: pid, parent: int(at(4)), session: int(at(6)),
+		pid: pid, session: int(at(6)),
 		user: at(14) + at(16), sys: at(15) + at(17),
 		startTicks: at(22), rssPages: at(24),
 	}, nil

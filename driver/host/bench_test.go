@@ -27,6 +27,11 @@ func BenchmarkStartToGranted(b *testing.B) {
 		if exit := w.wait(id); !exit.OK() {
 			b.Fatalf("got %+v", exit)
 		}
+		b.StopTimer()
+		if err := w.Destroy(b.Context(), id); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
 	}
 	b.ReportMetric(idle, "idle-MB")
 	b.ReportMetric(residentMB(b, w.Info().PID), "after-MB")

@@ -110,7 +110,9 @@ func (c *client) configure(ctx context.Context, config map[string]any) error {
 }
 
 // connection gives the bare gRPC connection of a face.
-type connection struct{ goplugin.NetRPCUnsupportedPlugin }
+type connection struct {
+	goplugin.NetRPCUnsupportedPlugin
+}
 
 // GRPCServer is not for this side.
 func (connection) GRPCServer(*goplugin.GRPCBroker, *grpc.Server) error {

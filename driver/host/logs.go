@@ -10,9 +10,6 @@ import (
 	"time"
 )
 
-// drainLimit is how long the end of a stream waits for what is still in it.
-const drainLimit = 50 * time.Millisecond
-
 // logs is the two streams of one task, each read from a FIFO into a file until
 // close.
 type logs struct{ stdout, stderr *stream }
@@ -20,6 +17,7 @@ type logs struct{ stdout, stderr *stream }
 type stream struct {
 	fifo    string
 	reading *os.File
+	file    *os.File
 	copied  chan error
 }
 
@@ -45,7 +43,8 @@ func newStream(dir, name, kind string) (*stream, error) {
 	if err := syscall.Mkfifo(s.fifo, 0o600); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err
 	}
-	file, err := os.OpenFile(filepath.Join(dir, name+"."+kind+".0"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	var err error
+	s.file, err = os.OpenFile(filepath.Join(dir, name+"."+kind+".0"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, err
 	}
@@ -53,14 +52,14 @@ func newStream(dir, name, kind string) (*stream, error) {
 	// go, as they do when the plugin is killed.
 	s.reading, err = os.OpenFile(s.fifo, os.O_RDWR, 0)
 	if err != nil {
-		return nil, errors.Join(err, file.Close())
+		return nil, errors.Join(err, s.file.Close())
 	}
 	go func() {
-		_, err := io.Copy(file, s.reading)
+		_, err := io.Copy(s.file, s.reading)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			err = nil
 		}
-		s.copied <- errors.Join(err, file.Close())
+		s.copied <- err
 	}()
 	return s, nil
 }
@@ -69,6 +68,30 @@ func newStream(dir, name, kind string) (*stream, error) {
 func (l *logs) close() error { return errors.Join(l.stdout.close(), l.stderr.close()) }
 
 func (s *stream) close() error {
-	err := s.reading.SetReadDeadline(time.Now().Add(drainLimit))
-	return errors.Join(err, <-s.copied, s.reading.Close(), os.Remove(s.fifo))
+	err := s.reading.SetReadDeadline(time.Now())
+	return errors.Join(err, <-s.copied, s.drain(), s.file.Close(), s.reading.Close(), os.Remove(s.fifo))
+}
+
+// drain copies what is in the FIFO now.
+func (s *stream) drain() error {
+	if err := s.reading.SetReadDeadline(time.Time{}); err != nil {
+		return err
+	}
+	raw, err := s.reading.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	buffer := make([]byte, 4096)
+	err = raw.Read(func(fd uintptr) bool {
+		for failed == nil {
+			n, err := syscall.Read(int(fd), buffer)
+			if n <= 0 || err != nil { // empty: nothing else ends a FIFO that we hold open
+				break
+			}
+			_, failed = s.file.Write(buffer[:n])
+		}
+		return true
+	})
+	return errors.Join(err, failed)
 }
