@@ -58,7 +58,8 @@ func requestLosses(request api.JobRegisterRequest) []Loss {
 }
 
 // TranslateJob is Translate for a job that Nomad's API client has read. The job
-// is not changed. Its losses include what Nomad's server has filled in.
+// is not changed. Its losses include what Nomad's server has filled in. What
+// Steer has added is not seen: it is PSG's own.
 func TranslateJob(job *api.Job) (Translation, error) { return translate("", job) }
 
 func translate(root string, job *api.Job) (Translation, error) {
@@ -72,6 +73,7 @@ func translate(root string, job *api.Job) (Translation, error) {
 	if err := problems.err(); err != nil {
 		return Translation{}, err
 	}
+	job = Strip(job)
 	canon := canonical(job)
 	t := translator{root: root, job: canon, losses: jobLosses(root, job, canon)}
 	workloads := t.workloads()
