@@ -167,9 +167,9 @@ func (e *Engine) nodeObserved(id psg.NodeID, seen psg.Telemetry) {
 	if !ok {
 		return
 	}
-	before := loadBand(&n.spec)
 	n.spec.Telemetry = &seen
-	if loadBand(&n.spec) != before {
+	if band := loadBand(&n.spec); band != e.rooms[n.slot].busy {
+		e.rooms[n.slot].busy = band
 		e.touch(n.slot)
 	}
 }

@@ -108,14 +108,14 @@ func (e *Engine) explainNode(ask *psg.Ask, w *workload, c *class, n *node) psg.R
 func (e *Engine) object(w *workload, c *class, n *node) miss {
 	o := objections{}
 	s := c.shape
-	s.filter.object(n, &o)
-	e.objectPolicy(c, n, &o)
-	e.rooms[n.slot].object(s.request, &o)
 	v := s.filter.on(e, n.slot)
 	if !v.ok {
+		s.filter.object(n, &o)
 		judged := s.filter.matching(n)
 		v = &judged
 	}
+	e.objectPolicy(c, n, &o)
+	e.rooms[n.slot].object(s.request, &o)
 	n.objectCards(s, v, &o)
 	s.ports.object(n, &o)
 	for _, i := range s.limits {

@@ -23,18 +23,3 @@ func loadBand(n *psg.Node) int64 {
 	}
 	return 0
 }
-
-// overload is by how many tenths a node is busier than what its placements
-// asked for explains.
-func (e *Engine) overload(n *node) int64 {
-	busy := loadBand(&n.spec)
-	if busy == 0 {
-		return 0
-	}
-	total := n.spec.Capacity[psg.CPU]
-	if total == 0 {
-		return busy
-	}
-	asked := loadBands * (total - e.rooms[n.slot].free[psg.CPU]) / total
-	return max(0, busy-asked)
-}

@@ -53,7 +53,7 @@ func (p *parts) list() []psg.ScorePart {
 func (e *Engine) rate(s *shape, j *judgement, slot int32, p *parts) bool {
 	*p = parts{}
 	room := &e.rooms[slot]
-	if j.denied.Has(int(slot)) || !room.fits(s.request) {
+	if j.denied.Has(int(slot)) || !room.fits(s.amounts) {
 		return false
 	}
 	v := s.filter.on(e, slot)
@@ -69,11 +69,13 @@ func (e *Engine) rate(s *shape, j *judgement, slot int32, p *parts) bool {
 		p[partPolicy] = j.points[slot]
 	}
 	p[partAffinity] = w.Affinity * int64(v.affinity) / 1000
-	p[partPacking] = e.packing(s, n)
+	p[partPacking] = w.Packing * room.fullness(&s.request) / 1000
 	if len(s.devices) > 0 {
 		e.rateCards(s, n, v, p)
 	}
-	p[partLoad] = -w.Load * e.overload(n) / loadBands
+	if room.busy > 0 {
+		p[partLoad] = -w.Load * room.overload() / loadBands
+	}
 	return true
 }
 
@@ -105,20 +107,6 @@ func (e *Engine) underLimits(s *shape, n *node, p *parts) bool {
 		p[partSoftLimit] -= e.cfg.Weights.SoftLimit * int64(over)
 	}
 	return true
-}
-
-// packing favours full nodes: the mean share of CPU and memory in use once the
-// instance is there.
-func (e *Engine) packing(s *shape, n *node) int64 {
-	room := &e.rooms[n.slot]
-	need := room.need(s.request)
-	used := int64(0)
-	for _, d := range [...]psg.Dimension{psg.CPU, psg.Memory} {
-		if total := n.spec.Capacity[d]; total > 0 {
-			used += 500 * (total - room.free[d] + need[d]) / total
-		}
-	}
-	return e.cfg.Weights.Packing * used / 1000
 }
 
 // rateCards scores what the instance would do to a node's cards.

@@ -14,6 +14,7 @@ type shape struct {
 	key     string
 	filter  *filter
 	request psg.Resources
+	amounts []amount
 	devices []psg.DeviceAsk
 	plain   *psg.DeviceAsk // the only device ask, where it needs no search
 	numa    string
@@ -39,7 +40,7 @@ func (e *Engine) shapeOf(w *workload) *shape {
 	s, ok := e.shapes[key]
 	if !ok {
 		s = &shape{
-			key: key, filter: e.filterFor(&w.spec), request: w.spec.Request, devices: w.spec.Devices,
+			key: key, filter: e.filterFor(&w.spec), request: w.spec.Request, amounts: amounts(w.spec.Request), devices: w.spec.Devices,
 			numa: w.spec.NUMA, ports: w.ports, limits: w.limits, classes: make(map[*judgement]*class),
 		}
 		s.plain = s.plainAsk()
