@@ -51,7 +51,7 @@ func fullCluster() (*psg.Workload, *psg.Snapshot) {
 func inputOf(w *psg.Workload, s *psg.Snapshot, row int) *ast.Term {
 	aggregates := []hclspec.Aggregate{{Name: "gold", Match: hclspec.Match{Text: map[hclspec.MatchField]string{hclspec.MatchTier: "gold"}}}}
 	return ast.ObjectTerm(field("workload", workloadDocument(w)), field("now", integer(s.At.UnixNano())),
-		field("node", nodeDocument(&s.Nodes[row], residentsOf(s)[row], aggregates)))
+		field("node", nodeDocument(&s.Nodes[row], holdingOf(s).residents[row], aggregates)))
 }
 
 func TestInput_SaysWhatTheSnapshotHolds(t *testing.T) {
@@ -112,7 +112,7 @@ func TestCluster_AddsUp(t *testing.T) {
 	second.ID, second.Datacenter, second.Domain, second.Devices = "n2", "dc1", "rack-7", nil
 	s.Nodes = append(s.Nodes, second)
 	s.Placements = append(s.Placements, psg.Placement{Ask: psg.Ask{ID: "r4", Workload: w.ID}, Node: "n2", State: psg.Granted, Request: w.Request})
-	document := clusterDocument(s, residentsOf(s)).Value
+	document := clusterDocument(s, holdingOf(s).residents).Value
 	for path, want := range map[string]string{
 		"nodes": `2`, "placed": `3`, "capacity.cpu_mhz": `8000`, "used.cpu_mhz": `1000`, "capacity.milli_gpu": `2000`, "used.milli_gpu": `1250`,
 		"tenants":              `{"search": {"placed": 2, "used": {"cores": 0, "cpu_mhz": 1000, "disk_mb": 0, "iops": 0, "memory_max_mb": 0, "memory_mb": 512, "milli_gpu": 1250, "network_mbits": 0}}}`,
@@ -172,7 +172,7 @@ func TestSchemas_AreWhatPoliciesRead(t *testing.T) {
 	for name, c := range map[string]struct {
 		schema   []byte
 		document *ast.Term
-	}{"input": {InputSchema(), inputOf(w, s, 0)}, "cluster": {ClusterSchema(), clusterDocument(s, residentsOf(s))}} {
+	}{"input": {InputSchema(), inputOf(w, s, 0)}, "cluster": {ClusterSchema(), clusterDocument(s, holdingOf(s).residents)}} {
 		var document any
 		if err := json.Unmarshal([]byte(c.document.String()), &document); err != nil {
 			t.Fatal(err)

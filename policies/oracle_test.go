@@ -101,7 +101,7 @@ func randomNode(r *rand.Rand, n *psg.Node) {
 // expected rules on each pair with a fresh rego.New, from JSON text.
 func expected(t testing.TB, set *Set, w *psg.Workload, s *psg.Snapshot) (denied [][]string, points []float64) {
 	t.Helper()
-	residents := residentsOf(s)
+	residents := holdingOf(s).residents
 	denied, points = make([][]string, len(s.Nodes)), make([]float64, len(s.Nodes))
 	for row := range s.Nodes {
 		input := parseJSON(t, ast.ObjectTerm(field("workload", workloadDocument(w)), field("now", integer(s.At.UnixNano())),

@@ -17,14 +17,16 @@ import (
 // Rule says what policy says of a workload on every node of a snapshot, which
 // must be sorted and must not change afterwards. Each node is judged as it is,
 // before the workload joins it; a workload that is in the snapshot already is
-// judged no differently.
+// judged no differently, but that its own reservations, which it would take up,
+// do not count. Where several placements follow from one ruling, Sequel judges
+// the later ones.
 //
 // Reasons come in the order of the policies in the bundle, then of their text.
 // Policies in audit mode only add to Audit: what they deny, and what they
 // reject as denied everywhere. The error is only ever that ctx ended: whatever
 // goes wrong in a policy is a denial.
 func (s *Set) Rule(ctx context.Context, w *psg.Workload, snapshot *psg.Snapshot) (psg.Ruling, error) {
-	v := s.viewer.of(snapshot, s.fed.Load())
+	v := s.viewer.of(snapshot, s.fed.Load()).before(w.ID, snapshot, s.bundle.Aggregates)
 	workload := workloadDocument(w)
 	alone := ast.ObjectTerm(field("workload", workload), field("now", v.now))
 	before := s.memory.recall(w)

@@ -14,6 +14,7 @@ import (
 // view is a snapshot as Rego sees it. Its rows are the snapshot's.
 type view struct {
 	nodes   []*document
+	holding *holding
 	now     *ast.Term
 	cluster *ast.Term            // nil when no policy reads it
 	sources map[string]*ast.Term // data that may be read
@@ -43,13 +44,16 @@ func (v *viewer) of(snapshot *psg.Snapshot, fed *feeds) *view {
 	if previous == nil {
 		previous = &view{}
 	}
-	residents := residentsOf(snapshot)
-	next := &view{nodes: v.documents(snapshot, residents, previous.nodes), now: integer(snapshot.At.UnixNano())}
+	holding := holdingOf(snapshot)
+	next := &view{
+		nodes: v.documents(snapshot, holding.residents, previous.nodes), holding: holding,
+		now: integer(snapshot.At.UnixNano()),
+	}
 	if next.now.Equal(previous.now) {
 		next.now = previous.now
 	}
 	if v.cluster {
-		next.cluster = clusterDocument(snapshot, residents)
+		next.cluster = clusterDocument(snapshot, holding.residents)
 		if next.cluster.Equal(previous.cluster) {
 			next.cluster = previous.cluster
 		}
@@ -59,16 +63,46 @@ func (v *viewer) of(snapshot *psg.Snapshot, fed *feeds) *view {
 	return next
 }
 
-// residentsOf lists by row what holds room there, by request ID.
-func residentsOf(snapshot *psg.Snapshot) [][]resident {
-	residents := make([][]resident, len(snapshot.Nodes))
+// holding is what holds room in a snapshot, by row.
+type holding struct {
+	residents [][]resident             // by request ID
+	reserved  map[psg.WorkloadID][]int // rows with a reservation of the workload, perhaps several times
+}
+
+func holdingOf(snapshot *psg.Snapshot) *holding {
+	h := &holding{residents: make([][]resident, len(snapshot.Nodes)), reserved: map[psg.WorkloadID][]int{}}
 	for i := range snapshot.Placements {
 		p := &snapshot.Placements[i]
 		if row, ok := snapshot.Row(p.Node); ok && p.State.Holds() {
-			residents[row] = append(residents[row], resident{p, snapshot.Workload(p.Ask.Workload)})
+			h.residents[row] = append(h.residents[row], resident{p, snapshot.Workload(p.Ask.Workload)})
+			if reservation(p) {
+				h.reserved[p.Ask.Workload] = append(h.reserved[p.Ask.Workload], row)
+			}
 		}
 	}
-	return residents
+	return h
+}
+
+// reservation reports whether a placement holds room for an allocation to come.
+func reservation(p *psg.Placement) bool { return p.Ask.Hold > 0 }
+
+// before is a view as a workload finds it when it takes up its reservations:
+// they do not stand in its own way.
+func (v *view) before(w psg.WorkloadID, snapshot *psg.Snapshot, aggregates []hclspec.Aggregate) *view {
+	rows := v.holding.reserved[w]
+	if len(rows) == 0 {
+		return v
+	}
+	without := *v
+	without.nodes = slices.Clone(v.nodes)
+	for _, row := range rows {
+		others := slices.DeleteFunc(slices.Clone(v.holding.residents[row]), func(r resident) bool {
+			return r.placement.Ask.Workload == w && reservation(r.placement)
+		})
+		node := &snapshot.Nodes[row]
+		without.nodes[row] = &document{id: node.ID, value: nodeDocument(node, others, aggregates)}
+	}
+	return &without
 }
 
 func (v *viewer) documents(snapshot *psg.Snapshot, residents [][]resident, previous []*document) []*document {
