@@ -35,7 +35,7 @@ func (d *Driver) Start(t Task) (Handle, error) {
 	if err != nil {
 		return Handle{}, err
 	}
-	r := record{Asked: time.Now()}
+	r := record{Asked: time.Now(), Stanza: t.Stanza}
 	if err := r.write(dir); err != nil {
 		return Handle{}, fmt.Errorf("record task: %w", err)
 	}
@@ -65,8 +65,9 @@ func (d *Driver) cgroupParent() string {
 
 // Recover takes up a task that an earlier driver started. It claims nothing it
 // has not found: a task that ended meanwhile is reported as ended, one whose
-// command runs is attached to, one at its gate waits on. An error says that
-// nothing can be known.
+// command runs is attached to, one at its gate waits on. The stanza is the one
+// that the task was started with, whatever t holds. An error says that nothing
+// can be known.
 func (d *Driver) Recover(t Task, h Handle) error {
 	if _, err := d.settings(); err != nil {
 		return err
@@ -78,6 +79,7 @@ func (d *Driver) Recover(t Task, h Handle) error {
 	if err != nil {
 		return fmt.Errorf("recover task %s: %w", t.ID, err)
 	}
+	t.Stanza = r.Stanza
 	recovered := d.newTask(t, h.Dir, r)
 	exit, over, err := executor.ReadExit(h.Dir)
 	if err != nil {

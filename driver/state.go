@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/psgrid/psg/driver/executor"
+	"github.com/psgrid/psg/hclspec"
 )
 
 const recordFile = "task.json"
@@ -20,6 +21,8 @@ const recordFile = "task.json"
 type record struct {
 	Asked time.Time `json:"asked"` // when the task was started first
 	Told  string    `json:"told"`  // last thing the gate said, not to be said again
+	// Stanza is the task's config: Nomad's client forgets it when it restarts.
+	Stanza hclspec.Stanza `json:"stanza"`
 	// Granted is what the grant adds to the environment of the command; set
 	// before the command starts.
 	Granted []string `json:"granted,omitempty"`

@@ -169,6 +169,8 @@ func (h *Host) Reattach(ctx context.Context) error {
 	h.mu.Unlock()
 	var errs []error
 	for _, t := range tasks {
+		// A client that was restarted itself has lost the task's own config.
+		t.handle.Config.MsgpackDriverConfig = nil
 		_, err := c.driver.RecoverTask(ctx, &nomadpb.RecoverTaskRequest{TaskId: string(t.id), Handle: t.handle})
 		if err != nil {
 			errs = append(errs, fmt.Errorf("recover task %s: %w", t.id, err))

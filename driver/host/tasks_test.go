@@ -26,6 +26,8 @@ func TestPluginKill_LosesNoTask(t *testing.T) {
 	})
 	c.refuses(psg.Queued, "no room")
 	gated := w.start(w.task("gated", nil))
+	later := w.start(w.task("later", shell("exit 9")))
+	eventually(t, "asks", func() bool { return len(c.asks()) >= 4 })
 	eventually(t, "event", w.said("queued: no room"))
 	waited := make(chan host.Exit, 1)
 	go func() {
@@ -69,6 +71,9 @@ func TestPluginKill_LosesNoTask(t *testing.T) {
 	c.grants()
 	if exit := w.wait(gated); !exit.OK() {
 		t.Errorf("gated: got %+v", exit)
+	}
+	if exit := w.wait(later); exit.Code != 9 {
+		t.Errorf("gated with a command: got %+v", exit)
 	}
 	if got := w.log("running", "stdout"); got != "started\n" {
 		t.Errorf("ran again: %q", got)
