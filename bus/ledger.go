@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -94,6 +95,22 @@ func (l *Ledger) Replay(ctx context.Context, after uint64, fold func(psg.Record)
 	if last <= after {
 		return nil
 	}
+	return l.read(ctx, stream, after, last, fold)
+}
+
+// Follow calls fold with every record after a position, in order, as they are
+// appended, until ctx ends. It stops at fold's first error, or with
+// psg.ErrUnavailable when the log can no longer be read.
+func (l *Ledger) Follow(ctx context.Context, after uint64, fold func(psg.Record) error) error {
+	stream, err := l.bus.js.Stream(ctx, ledgerStream)
+	if err != nil {
+		return fmt.Errorf("open ledger: %w (%w)", err, psg.ErrUnavailable)
+	}
+	return l.read(ctx, stream, after, math.MaxUint64, fold)
+}
+
+// read folds the records after one position up to another.
+func (l *Ledger) read(ctx context.Context, stream jetstream.Stream, after, last uint64, fold func(psg.Record) error) error {
 	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
 		OptStartSeq:   after + 1,
@@ -109,7 +126,7 @@ func (l *Ledger) Replay(ctx context.Context, after uint64, fold func(psg.Record)
 	for position := after; position < last; {
 		message, err := messages.Next(jetstream.NextContext(ctx))
 		if err != nil {
-			return fmt.Errorf("read ledger after record %d of %d: %w", position, last, err)
+			return fmt.Errorf("read ledger after record %d: %w (%w)", position, err, psg.ErrUnavailable)
 		}
 		if position, err = foldMessage(message, fold); err != nil {
 			return err

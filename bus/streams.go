@@ -45,5 +45,25 @@ func (b *Bus) CreateStreams(ctx context.Context) error {
 			return fmt.Errorf("create stream %s: %w", config.Name, err)
 		}
 	}
+	if _, err := b.js.CreateOrUpdateKeyValue(ctx, b.leaseBucket()); err != nil {
+		return fmt.Errorf("create bucket %s: %w", leaseBucket, err)
+	}
 	return nil
+}
+
+// leaseBucket keeps who leads. That of a server inside the only controller does
+// not outlive the process: whoever starts next leads at once.
+func (b *Bus) leaseBucket() jetstream.KeyValueConfig {
+	config := jetstream.KeyValueConfig{
+		Bucket:       leaseBucket,
+		Description:  "PSG's lease: which controller may take the lead",
+		History:      1,
+		MaxValueSize: 4096,
+		MaxBytes:     1 << 20,
+		Replicas:     max(1, b.config.Replicas),
+	}
+	if b.config.Server != nil && b.config.Replicas <= 1 {
+		config.Storage = jetstream.MemoryStorage
+	}
+	return config
 }

@@ -21,6 +21,8 @@ const (
 
 	ledgerStream    = "PSG_LEDGER"
 	telemetryStream = "PSG_TELEMETRY"
+
+	leaseBucket = "PSG_LEASE"
 )
 
 // TelemetrySubject is where a node's agent publishes what it measures.

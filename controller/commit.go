@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/psgrid/psg"
-	"github.com/psgrid/psg/ledger"
-	"github.com/psgrid/psg/placement"
 )
 
 // decisions turns a plan into the deltas that change something: a refusal is
@@ -85,58 +83,25 @@ func (c *Controller) commit(record psg.Record) error {
 	return nil
 }
 
-// Lead replays the log, opens the next epoch in it and builds the engine. When
-// it returns nil, nobody of an older epoch can append any more.
-func (c *Controller) Lead(ctx context.Context, now time.Time) error {
-	state := ledger.New()
-	if err := c.log.Replay(ctx, 0, state.Apply); err != nil {
-		return fmt.Errorf("replay ledger: %w", err)
-	}
-	epoch := state.Epoch() + 1
-	record := psg.Record{
-		Sequence: state.Sequence() + 1, Epoch: epoch, At: now,
-		Deltas: []psg.Delta{psg.Led{Epoch: epoch, Leader: c.config.Name}},
-	}
-	if err := c.log.Append(ctx, record); err != nil {
-		return fmt.Errorf("open epoch %d: %w", epoch, err)
-	}
-	if err := state.Apply(record); err != nil {
-		return err
-	}
-	engine := placement.New(placement.Config{})
-	for _, d := range state.Snapshot(now).Deltas() {
-		engine.Apply(d)
-	}
-	c.mu.Lock()
-	c.state, c.leading = state, true
-	c.mu.Unlock()
-	c.engine, c.dirty = engine, true
-	c.config.Log.Info("leading", "epoch", epoch, "record", record.Sequence)
-	return nil
-}
-
-// rewind forgets what an uncommitted cycle did and takes the lead anew, which
-// settles whether its record is in the log. It returns psg.ErrNotLeader if
-// somebody else leads.
+// rewind forgets what an uncommitted cycle did and opens a new epoch, which
+// settles whether its record is in the log. It returns an error when the lead
+// is over.
 func (c *Controller) rewind(ctx context.Context, taken batch, now time.Time, cause error) error {
 	c.inbox.putBack(taken)
-	if errors.Is(cause, psg.ErrNotLeader) {
-		return cause
-	}
-	c.config.Log.Error("cycle not committed", "error", cause)
-	for {
-		err := c.Lead(ctx, now)
-		if err == nil {
+	for err := cause; ; {
+		if errors.Is(err, psg.ErrNotLeader) || ctx.Err() != nil {
+			return err
+		}
+		c.config.Log.Error("cycle not committed", "error", err)
+		if err = c.Lead(ctx, now); err == nil {
 			c.polls.wakeAll() // the record may be in the log after all
 			return nil
 		}
-		if errors.Is(err, psg.ErrNotLeader) {
+		if !passing(err) {
 			return err
 		}
-		c.config.Log.Error("cannot reach the log", "error", err)
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
 		case <-time.After(c.config.Period):
 		}
 	}

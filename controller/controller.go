@@ -10,7 +10,6 @@ package controller
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -23,11 +22,13 @@ import (
 // Log is the durable, totally ordered log behind the ledger. Append adds a
 // record at r.Sequence and returns once it is synced; psg.ErrNotLeader means
 // another writer was there first, any other error that the outcome is unknown.
-// Replay folds every record after a position, in order. Check reports why a
-// delta could never be appended, as psg.ErrInvalid.
+// Replay folds every record after a position, in order; Follow goes on with
+// those that are appended meanwhile, until ctx ends. Check reports why a delta
+// could never be appended, as psg.ErrInvalid.
 type Log interface {
 	Append(ctx context.Context, r psg.Record) error
 	Replay(ctx context.Context, after uint64, fold func(psg.Record) error) error
+	Follow(ctx context.Context, after uint64, fold func(psg.Record) error) error
 	Check(d psg.Delta) error
 }
 
@@ -54,6 +55,12 @@ type Config struct {
 	Waiters int             // long polls that may be open at once; default 65,536
 	Orders  func(psg.Order) // told each order once its record is committed; must not block; optional
 	Log     *slog.Logger    // required
+
+	Lease Lease         // default: this controller is the only one
+	Renew time.Duration // between two tries to take or renew the lease; default 400 ms
+	// Duties runs beside the cycles while this controller leads; its ctx ends
+	// with the lead. Optional.
+	Duties func(ctx context.Context) error
 }
 
 func (c Config) withDefaults() Config {
@@ -72,6 +79,15 @@ func (c Config) withDefaults() Config {
 	if c.Orders == nil {
 		c.Orders = func(psg.Order) {}
 	}
+	if c.Lease == nil {
+		c.Lease = unopposed{psg.Leader{Name: c.Name}}
+	}
+	if c.Renew == 0 {
+		c.Renew = 400 * time.Millisecond
+	}
+	if c.Duties == nil {
+		c.Duties = func(ctx context.Context) error { <-ctx.Done(); return nil }
+	}
 	return c
 }
 
@@ -82,7 +98,7 @@ func (c Config) Validate() error {
 		return errors.New("controller: no name")
 	case c.Log == nil:
 		return errors.New("controller: no logger")
-	case c.Period < 0, c.Inbox < 0, c.Batch < 0, c.Waiters < 0:
+	case c.Period < 0, c.Inbox < 0, c.Batch < 0, c.Waiters < 0, c.Renew < 0:
 		return errors.New("controller: a bound is below zero")
 	}
 	return nil
@@ -97,14 +113,17 @@ type Controller struct {
 	inbox  *inbox
 	polls  *polls
 
-	// Touched by the cycle alone.
-	engine *placement.Engine
-	dirty  bool      // something changed since the last solve
-	solved time.Time // when pending asks were last solved
+	// Touched by Run and the cycle alone.
+	engine   *placement.Engine
+	dirty    bool      // something changed since the last solve
+	solved   time.Time // when pending asks were last solved
+	restored bool      // state holds committed records, and nothing else
 
 	mu      sync.RWMutex
-	state   *ledger.State
+	state   *ledger.State // written by Run and the cycle alone, which may read it without mu
 	leading bool
+	leader  psg.Leader // who holds the lease, as far as is known
+	until   time.Time  // while leading: when to stop; zero means never
 }
 
 // New returns a controller that has yet to Run.
@@ -121,60 +140,13 @@ func New(log Log, policy Policy, jobs Jobs, config Config) (*Controller, error) 
 	}, nil
 }
 
-// Run takes the lead and cycles until ctx ends, at once when there is news and
-// at least every Period. It returns psg.ErrNotLeader when another controller
-// has taken over.
-func (c *Controller) Run(ctx context.Context) error {
-	defer c.resign()
-	if err := c.Lead(ctx, time.Now()); err != nil {
-		return endOf(ctx, err)
-	}
-	tick := time.NewTicker(c.config.Period)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		case <-c.inbox.news:
-		}
-		if err := c.Cycle(ctx, time.Now()); err != nil {
-			return endOf(ctx, err)
-		}
-	}
-}
-
-// endOf hides the error of a loop that was asked to end.
-func endOf(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
-}
-
 // Wake has pending asks decided anew in the next cycle, as after a policy
 // reload.
 func (c *Controller) Wake() { c.inbox.wake() }
-
-func (c *Controller) resign() {
-	c.mu.Lock()
-	c.leading = false
-	c.mu.Unlock()
-	c.polls.wakeAll()
-}
 
 // view runs read on the committed state.
 func (c *Controller) view(read func(*ledger.State)) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	read(c.state)
-}
-
-func (c *Controller) mustLead() error {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	if !c.leading {
-		return fmt.Errorf("controller %s: %w", c.config.Name, psg.ErrNotLeader)
-	}
-	return nil
 }

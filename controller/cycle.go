@@ -32,6 +32,10 @@ func (c *Controller) Cycle(ctx context.Context, now time.Time) error {
 		}
 	}
 
+	if err := c.mustLead(); err != nil {
+		answer(taken.resizes, err)
+		return err // committed, but for the next leader to tell
+	}
 	c.tell(facts, decisions, taken.resizes)
 	return nil
 }

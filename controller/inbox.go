@@ -17,6 +17,7 @@ type inbox struct {
 	room  chan struct{} // holds a token while a waiting watcher should look again
 
 	mu       sync.Mutex
+	closed   error // why asks and resizes are refused; nil while they are not
 	woken    bool
 	deltas   []psg.Delta
 	resizes  []*resize
@@ -44,6 +45,9 @@ func newInbox(limit int) *inbox {
 func (b *inbox) submit(deltas ...psg.Delta) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.closed != nil {
+		return b.closed
+	}
 	if len(b.deltas)+len(deltas) > b.limit {
 		return fmt.Errorf("%d facts and asks wait for a cycle: %w", len(b.deltas), psg.ErrBusy)
 	}
@@ -82,6 +86,9 @@ func (b *inbox) fill(deltas []psg.Delta) int {
 func (b *inbox) resize(r *resize) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.closed != nil {
+		return b.closed
+	}
 	if len(b.resizes) >= b.limit {
 		return fmt.Errorf("%d resizes wait for a cycle: %w", len(b.resizes), psg.ErrBusy)
 	}
@@ -128,6 +135,23 @@ func (b *inbox) putBack(taken batch) {
 	b.deltas = append(taken.deltas, b.deltas...)
 	b.resizes = append(taken.resizes, b.resizes...)
 	signal(b.news)
+}
+
+// open lets asks and resizes in.
+func (b *inbox) open() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = nil
+}
+
+// close refuses asks and resizes with an error from now on, and forgets all that
+// waits but telemetry.
+func (b *inbox) close(why error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	answer(b.resizes, why)
+	b.closed, b.deltas, b.resizes, b.woken = why, nil, nil, false
+	signal(b.room)
 }
 
 func signal(c chan struct{}) {

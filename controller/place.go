@@ -31,10 +31,10 @@ func (c *Controller) Place(ctx context.Context, asks []psg.Ask, after uint64) ([
 	}
 	defer c.polls.close(poll)
 	for {
-		if err := c.mustLead(); err != nil {
+		orders, sequence, fresh := c.answers(ids, after)
+		if err := c.mustLead(); err != nil { // asked after the answers were read
 			return nil, 0, err
 		}
-		orders, sequence, fresh := c.answers(ids, after)
 		if fresh {
 			return orders, sequence, nil
 		}

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -104,6 +105,9 @@ func (c *Controller) resize(ctx context.Context, r psg.Reservation) ([]psg.Place
 	case <-ctx.Done():
 		return nil, nil, ctx.Err()
 	case refused := <-waiting.answer:
+		if errors.Is(refused, psg.ErrNotLeader) {
+			return nil, nil, refused
+		}
 		if refused != nil {
 			return nil, []psg.Refusal{{Ask: psg.RequestID(r.Alloc), State: psg.Queued, Summary: refused.Error()}}, nil
 		}
@@ -115,6 +119,13 @@ func (c *Controller) resize(ctx context.Context, r psg.Reservation) ([]psg.Place
 		}
 	})
 	return held, nil, nil
+}
+
+// answer tells those who wait for resizes that an error keeps from an answer.
+func answer(resizes []*resize, err error) {
+	for _, r := range resizes {
+		r.answer <- err
+	}
 }
 
 // decideResizes returns the placements whose new size fits, in the order they

@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/psgrid/psg"
 )
@@ -28,22 +32,60 @@ var faults = [...]struct {
 	{context.Canceled, codes.Canceled, http.StatusServiceUnavailable},
 }
 
-// toStatus is the gRPC form of a controller's error.
+// retryAfter is when a submitter refused for lack of room may try again: in the
+// next cycle there is room.
+const retryAfter = 500 * time.Millisecond
+
+// notLeading is the reason in the details of an error that says who leads.
+const notLeading = "NOT_LEADING"
+
+// toStatus is the gRPC form of a controller's error. The details say who leads,
+// or when to try again.
 func toStatus(err error) error {
 	for _, fault := range faults {
 		if errors.Is(err, fault.err) {
-			return status.Error(fault.code, err.Error())
+			return detailed(status.New(fault.code, err.Error()), err).Err()
 		}
 	}
 	return status.Error(codes.Internal, err.Error())
 }
 
-// fromStatus is the error that toStatus was given, as far as a code tells.
+func detailed(told *status.Status, err error) *status.Status {
+	var detail protoadapt.MessageV1
+	var elsewhere *psg.NotLeaderError
+	switch {
+	case errors.As(err, &elsewhere):
+		detail = &errdetails.ErrorInfo{Reason: notLeading, Domain: "psg.v1", Metadata: map[string]string{
+			"controller": elsewhere.Controller,
+			"leader":     elsewhere.Leader.Name, "grpc": elsewhere.Leader.GRPC, "http": elsewhere.Leader.HTTP,
+		}}
+	case errors.Is(err, psg.ErrBusy):
+		detail = &errdetails.RetryInfo{RetryDelay: durationpb.New(retryAfter)}
+	default:
+		return told
+	}
+	with, err := told.WithDetails(detail)
+	if err != nil {
+		return told
+	}
+	return with
+}
+
+// fromStatus is the error that toStatus was given, as far as a code and its
+// details tell.
 func fromStatus(err error) error {
 	if err == nil {
 		return nil
 	}
 	told := status.Convert(err)
+	for _, detail := range told.Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetReason() == notLeading {
+			names := info.GetMetadata()
+			return &psg.NotLeaderError{Controller: names["controller"], Leader: psg.Leader{
+				Name: names["leader"], GRPC: names["grpc"], HTTP: names["http"],
+			}}
+		}
+	}
 	for _, fault := range faults {
 		if told.Code() == fault.code {
 			return fmt.Errorf("%s: %w", told.Message(), fault.err)

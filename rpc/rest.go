@@ -22,19 +22,22 @@ type Reader interface {
 	Snapshot() *psg.Snapshot
 	Asks() []psg.AskStatus
 	Position() (sequence uint64, epoch psg.Epoch, leading bool)
+	Leader() psg.Leader // zero while nobody is known to lead
 }
 
 // Position is where a controller stands, as GET /v1/status shows it.
 type Position struct {
-	Leading  bool      `json:"leading"`
-	Epoch    psg.Epoch `json:"epoch"`
-	Sequence uint64    `json:"sequence"`
+	Leading  bool       `json:"leading"`
+	Epoch    psg.Epoch  `json:"epoch"`
+	Sequence uint64     `json:"sequence"`
+	Leader   psg.Leader `json:"leader,omitzero"` // who holds the lease
 }
 
 // REST serves the JSON face:
 //
 //	GET /v1/status            Position
-//	GET /v1/health            200 while it leads, else 503
+//	GET /v1/health            200 while it leads or follows who does, else 503
+//	GET /v1/leader            200 while it leads, else 503; for load balancers
 //	GET /v1/nodes             []psg.Node
 //	GET /v1/node/{id}         psg.Node
 //	GET /v1/workloads         []psg.Workload
@@ -57,10 +60,17 @@ func REST(reader Reader) http.Handler {
 	}
 	get("/v1/status", func(*http.Request) (any, error) { return position(reader), nil })
 	get("/v1/health", func(*http.Request) (any, error) {
-		if at := position(reader); !at.Leading {
-			return nil, fmt.Errorf("this controller does not lead: %w", psg.ErrNotLeader)
+		if at := position(reader); !at.Leading && at.Leader.Name == "" {
+			return nil, fmt.Errorf("this controller neither leads nor knows who does: %w", psg.ErrUnavailable)
 		}
 		return map[string]string{"health": "ok"}, nil
+	})
+	get("/v1/leader", func(*http.Request) (any, error) {
+		at := position(reader)
+		if !at.Leading {
+			return nil, fmt.Errorf("this controller does not lead: %w", psg.ErrNotLeader)
+		}
+		return at.Leader, nil
 	})
 	get("/v1/nodes", func(*http.Request) (any, error) { return list(reader.Snapshot().Nodes), nil })
 	get("/v1/node/{id}", func(r *http.Request) (any, error) {
@@ -100,7 +110,7 @@ func ServeREST(ctx context.Context, listener net.Listener, handler http.Handler)
 
 func position(reader Reader) Position {
 	sequence, epoch, leading := reader.Position()
-	return Position{leading, epoch, sequence}
+	return Position{leading, epoch, sequence, reader.Leader()}
 }
 
 // ofJob keeps the asks of the job that a query names, if it names one.

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,19 +14,25 @@ import (
 	"github.com/psgrid/psg"
 )
 
-// RESTClient reads the JSON face of one controller.
+// RESTClient reads the JSON face of controllers: each knows everything, the
+// leader a moment sooner.
 type RESTClient struct {
-	address string // http://host:port
-	http    *http.Client
+	addresses []string // http://host:port
+	http      *http.Client
 }
 
-// NewRESTClient returns a client for an address such as http://127.0.0.1:4681.
-func NewRESTClient(address string) (*RESTClient, error) {
-	parsed, err := url.Parse(address)
-	if err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https") {
-		return nil, fmt.Errorf("address %q is not http://host:port or https://host:port: %w", address, psg.ErrInvalid)
+// NewRESTClient returns a client for an address such as http://127.0.0.1:4681,
+// or several, separated by commas: the first that answers is asked.
+func NewRESTClient(list string) (*RESTClient, error) {
+	addresses := strings.Split(list, ",")
+	for i, address := range addresses {
+		parsed, err := url.Parse(address)
+		if err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https") {
+			return nil, fmt.Errorf("address %q is not http://host:port or https://host:port: %w", address, psg.ErrInvalid)
+		}
+		addresses[i] = strings.TrimSuffix(address, "/")
 	}
-	return &RESTClient{strings.TrimSuffix(address, "/"), &http.Client{Timeout: 30 * time.Second}}, nil
+	return &RESTClient{addresses, &http.Client{Timeout: 30 * time.Second}}, nil
 }
 
 // Status returns where the controller stands.
@@ -66,13 +73,9 @@ func (c *RESTClient) Ask(ctx context.Context, id string) (psg.AskStatus, error) 
 
 func fetch[T any](ctx context.Context, c *RESTClient, path string) (T, error) {
 	var value T
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.address+path, nil)
+	response, err := c.get(ctx, path)
 	if err != nil {
 		return value, err
-	}
-	response, err := c.http.Do(request)
-	if err != nil {
-		return value, fmt.Errorf("ask controller: %w (%w)", err, psg.ErrUnavailable)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
@@ -82,6 +85,23 @@ func fetch[T any](ctx context.Context, c *RESTClient, path string) (T, error) {
 		return value, fmt.Errorf("read answer to %s: %w", path, err)
 	}
 	return value, nil
+}
+
+// get asks the first controller that is there.
+func (c *RESTClient) get(ctx context.Context, path string) (*http.Response, error) {
+	var errs []error
+	for _, address := range c.addresses {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+path, nil)
+		if err != nil {
+			return nil, err
+		}
+		response, err := c.http.Do(request)
+		if err == nil {
+			return response, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, fmt.Errorf("ask controller: %w (%w)", errors.Join(errs...), psg.ErrUnavailable)
 }
 
 // refusal reads the error that a controller answered with.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -209,7 +210,10 @@ func TestDial_RefusesNoAddress(t *testing.T) {
 }
 
 // cluster is what a Reader shows.
-type cluster struct{ leading bool }
+type cluster struct {
+	leading bool
+	leader  string
+}
 
 func (cluster) Snapshot() *psg.Snapshot {
 	return &psg.Snapshot{Nodes: []psg.Node{{ID: "aaaa-1", Name: "one", Ready: true}, {ID: "aaaa-2"}, {ID: "bbbb-3"}}}
@@ -224,6 +228,8 @@ func (cluster) Asks() []psg.AskStatus {
 }
 
 func (c cluster) Position() (uint64, psg.Epoch, bool) { return 9, 2, c.leading }
+
+func (c cluster) Leader() psg.Leader { return psg.Leader{Name: c.leader} }
 
 func TestREST_AnswersAndRefuses(t *testing.T) {
 	server := httptest.NewServer(REST(cluster{leading: true}))
@@ -259,12 +265,64 @@ func TestREST_AnswersAndRefuses(t *testing.T) {
 	}
 }
 
-func TestREST_HealthFailsWhileItDoesNotLead(t *testing.T) {
-	recorder := httptest.NewRecorder()
-	REST(cluster{}).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/v1/health", nil))
-	var told struct{ Error string }
-	if err := json.Unmarshal(recorder.Body.Bytes(), &told); err != nil || recorder.Code != 503 || told.Error == "" {
-		t.Errorf("health = %d %s", recorder.Code, recorder.Body)
+func TestREST_TellsALeaderFromAStandby(t *testing.T) {
+	for name, want := range map[string]struct {
+		reader         cluster
+		health, leader int
+	}{
+		"leads":   {cluster{leading: true, leader: "a"}, 200, 200},
+		"follows": {cluster{leader: "b"}, 200, 503},
+		"alone":   {cluster{}, 503, 503},
+	} {
+		for path, code := range map[string]int{"/v1/health": want.health, "/v1/leader": want.leader} {
+			recorder := httptest.NewRecorder()
+			REST(want.reader).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
+			var told struct{ Error string }
+			if err := json.Unmarshal(recorder.Body.Bytes(), &told); err != nil || recorder.Code != code || (told.Error == "") != (code == 200) {
+				t.Errorf("%s: GET %s = %d %s, want %d", name, path, recorder.Code, recorder.Body, code)
+			}
+		}
+	}
+}
+
+func TestClient_GoesWhereAStandbySaysThatTheLeaderIs(t *testing.T) {
+	leads := &brain{orders: func(asks []psg.Ask, _ uint64) []psg.Order { return []psg.Order{{Kind: psg.Grant, Ask: asks[0].ID}} }}
+	stands := &brain{err: fmt.Errorf("place: %w", &psg.NotLeaderError{Controller: "b", Leader: psg.Leader{Name: "a", GRPC: serveBrain(t, leads)}})}
+	client := dial(t, serveBrain(t, stands))
+	if order, err := client.Place(t.Context(), psg.Ask{ID: "a"}, 0); err != nil || order.Kind != psg.Grant {
+		t.Fatalf("Place = %+v, %v", order, err)
+	}
+	stands.err = errors.New("asked again, although another leads")
+	if _, err := client.Place(t.Context(), psg.Ask{ID: "a"}, 0); err != nil {
+		t.Errorf("second Place = %v", err)
+	}
+}
+
+func TestErrors_SayWhenToTryAgain(t *testing.T) {
+	_, err := rawClient(t, serveBrain(t, &brain{err: psg.ErrBusy})).PlaceWorkload(t.Context(), &psgv1.PlaceWorkloadRequest{})
+	details := status.Convert(err).Details()
+	if status.Code(err) != codes.ResourceExhausted || len(details) != 1 {
+		t.Fatalf("error = %v %v", err, details)
+	}
+	if retry, ok := details[0].(*errdetails.RetryInfo); !ok || retry.GetRetryDelay().AsDuration() <= 0 {
+		t.Errorf("details = %v, want a retry delay", details)
+	}
+}
+
+func TestRESTClient_AsksTheFirstThatAnswers(t *testing.T) {
+	server := httptest.NewServer(REST(cluster{leading: true}))
+	defer server.Close()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	client, err := NewRESTClient("http://" + closed.Addr().String() + "," + server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Status(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 

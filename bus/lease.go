@@ -1,0 +1,136 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+
+	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/wire"
+)
+
+// LeaseTTL is how long a lease stays its holder's after it was last renewed,
+// unless a test says otherwise.
+const LeaseTTL = 2 * time.Second
+
+// leaseKey is the one key of the lease bucket.
+const leaseKey = "leader"
+
+// Lease lets one of several controllers lead at a time: one key that its holder
+// keeps writing. Whoever has seen it unchanged for its TTL may take it, by a
+// write that names the revision seen, of which NATS lets one through. Each
+// process trusts its own clock alone, and only for how long something took.
+//
+// It is for one goroutine at a time. It implements the controller's Lease.
+type Lease struct {
+	bus      *Bus
+	self     psg.Leader
+	instance string // tells this process from another of the same name
+	ttl      time.Duration
+	bucket   jetstream.KeyValue // nil until it was reached
+
+	revision uint64 // as last seen
+	holder   psg.Leader
+	since    time.Time // when revision was first seen; of our own, when its write began
+	mine     bool      // revision is ours
+}
+
+// Lease returns the lease, to be taken in the name of self; every controller
+// must give the same ttl. CreateStreams must have been called on this cluster.
+func (b *Bus) Lease(self psg.Leader, ttl time.Duration) *Lease {
+	return &Lease{bus: b, self: self, instance: nuid.Next(), ttl: ttl}
+}
+
+// Take takes the lease if nobody holds it, renews it if this process does, and
+// says whose it is. psg.ErrUnavailable means that it could not be asked; what
+// was held is then held until the time that the last Take gave.
+func (l *Lease) Take(ctx context.Context) (psg.Lease, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.ttl)
+	defer cancel()
+	if err := l.open(ctx); err != nil {
+		return psg.Lease{}, l.failed("open", err)
+	}
+	if l.mine {
+		return l.write(ctx, l.self)
+	}
+	if err := l.look(ctx); err != nil {
+		return psg.Lease{}, l.failed("read", err)
+	}
+	if l.mine || l.holder.Name == "" || time.Since(l.since) >= l.ttl {
+		return l.write(ctx, l.self)
+	}
+	return psg.Lease{Holder: l.holder}, nil
+}
+
+// Give gives the lease up, if this process holds it, so that another may take
+// it at once.
+func (l *Lease) Give(ctx context.Context) error {
+	if !l.mine {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.ttl)
+	defer cancel()
+	_, err := l.write(ctx, psg.Leader{})
+	return err
+}
+
+func (l *Lease) open(ctx context.Context) (err error) {
+	if l.bucket == nil {
+		l.bucket, err = l.bus.js.KeyValue(ctx, leaseBucket)
+	}
+	return err
+}
+
+// look reads the key and notes when it changed.
+func (l *Lease) look(ctx context.Context) error {
+	entry, err := l.bucket.Get(ctx, leaseKey)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		l.revision, l.holder = 0, psg.Leader{}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if entry.Revision() == l.revision {
+		return nil
+	}
+	holder, instance, err := wire.DecodeLease(entry.Value())
+	if err != nil {
+		return err
+	}
+	l.revision, l.holder, l.since = entry.Revision(), holder, time.Now()
+	l.mine = instance == l.instance && holder.Name != "" // a write of ours that was not acknowledged
+	return nil
+}
+
+// write writes the key unless it has changed since it was last seen, and then
+// says whose it is. One whose outcome is unknown is found out by the next.
+func (l *Lease) write(ctx context.Context, holder psg.Leader) (psg.Lease, error) {
+	value, err := wire.EncodeLease(holder, l.instance)
+	if err != nil {
+		return psg.Lease{}, err
+	}
+	began := time.Now()
+	revision, err := l.bucket.Update(ctx, leaseKey, value, l.revision)
+	switch {
+	case err == nil:
+		l.revision, l.holder, l.since, l.mine = revision, holder, began, holder.Name != ""
+		return psg.Lease{Holder: holder, Mine: true, Until: began.Add(l.ttl * 9 / 10)}, nil
+	case errors.Is(err, jetstream.ErrKeyRevisionMismatch):
+		l.mine = false
+		if err := l.look(ctx); err != nil {
+			return psg.Lease{}, l.failed("read", err)
+		}
+		return psg.Lease{Holder: l.holder}, nil
+	default:
+		return psg.Lease{}, l.failed("write", err)
+	}
+}
+
+func (l *Lease) failed(what string, err error) error {
+	return fmt.Errorf("%s lease: %w (%w)", what, err, psg.ErrUnavailable)
+}

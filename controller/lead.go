@@ -1,0 +1,296 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/ledger"
+	"github.com/psgrid/psg/placement"
+)
+
+// Lease lets one of several controllers lead at a time. Take takes it if nobody
+// holds it, renews it if this controller does, and says whose it is; Give gives
+// it up. Neither is called while the other runs.
+//
+// The lease spares controllers from contending. It is not what keeps a stale
+// leader from committing: the log's positions and epochs are.
+type Lease interface {
+	Take(ctx context.Context) (psg.Lease, error)
+	Give(ctx context.Context) error
+}
+
+// unopposed is the lease of a controller that is alone.
+type unopposed struct{ self psg.Leader }
+
+func (u unopposed) Take(context.Context) (psg.Lease, error) {
+	return psg.Lease{Holder: u.self, Mine: true, Until: time.Now().Add(time.Hour)}, nil
+}
+
+func (u unopposed) Give(context.Context) error { return nil }
+
+// errLost ends a lead whose lease ran out or went to another.
+var errLost = errors.New("the lease is lost")
+
+// Run stands by and leads, by turns, until ctx ends. It returns an error only
+// when the log cannot be folded, or a duty fails: no other controller would
+// fare better.
+func (c *Controller) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		err := c.standBy(ctx)
+		if err == nil {
+			err = c.lead(ctx)
+		}
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		if !passing(err) {
+			return err
+		}
+		c.config.Log.Warn("stands by", "reason", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(c.config.Renew):
+		}
+	}
+	return nil
+}
+
+// passing reports whether an error is one that standing by and leading anew can
+// mend.
+func passing(err error) bool {
+	return errors.Is(err, errLost) || errors.Is(err, psg.ErrNotLeader) || errors.Is(err, psg.ErrUnavailable)
+}
+
+// standBy follows the ledger, for readers and to know it when the time comes,
+// and returns nil once the lease is this controller's.
+func (c *Controller) standBy(ctx context.Context) error {
+	if err := c.restore(ctx); err != nil {
+		return err
+	}
+	following, stop := context.WithCancel(ctx)
+	group, following := errgroup.WithContext(following)
+	group.Go(func() error { return c.log.Follow(following, c.state.Sequence(), c.applied) })
+	err := c.awaitLease(following)
+	stop()
+	if followed := group.Wait(); err != nil && ctx.Err() == nil {
+		c.restored = false // whatever went wrong may be in the state
+		return fmt.Errorf("follow ledger: %w (%w)", followed, psg.ErrUnavailable)
+	}
+	return err
+}
+
+// applied folds a record that another leader committed.
+func (c *Controller) applied(r psg.Record) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.state.Apply(r)
+}
+
+// awaitLease tries to take the lease until it is ours.
+func (c *Controller) awaitLease(ctx context.Context) error {
+	retry := time.NewTicker(c.config.Renew)
+	defer retry.Stop()
+	for {
+		lease, err := c.config.Lease.Take(ctx)
+		if err != nil && ctx.Err() == nil {
+			c.config.Log.Warn("lease not read", "error", err)
+		}
+		if err == nil {
+			c.hold(lease)
+		}
+		if lease.Mine {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-retry.C:
+		}
+	}
+}
+
+// lead opens an epoch and cycles, at once when there is news and at least every
+// Period, for as long as the lease is renewed.
+func (c *Controller) lead(ctx context.Context) error {
+	leading, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	renewing := make(chan struct{})
+	go func() {
+		defer close(renewing)
+		c.renew(leading, stop)
+	}()
+	defer func() {
+		c.resign()
+		stop(nil)
+		<-renewing
+		c.giveUp(ctx)
+	}()
+	err := c.Lead(leading, time.Now())
+	if err == nil {
+		group, acting := errgroup.WithContext(leading)
+		group.Go(func() error { return c.config.Duties(acting) })
+		group.Go(func() error { return c.cycles(acting) })
+		err = group.Wait()
+	}
+	if cause := context.Cause(leading); cause != nil && ctx.Err() == nil {
+		return cause
+	}
+	return err
+}
+
+func (c *Controller) cycles(ctx context.Context) error {
+	tick := time.NewTicker(c.config.Period)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		case <-c.inbox.news:
+		}
+		if err := c.Cycle(ctx, time.Now()); err != nil {
+			return err
+		}
+	}
+}
+
+// renew keeps the lease until ctx ends. When it cannot, it calls stop before
+// another could take it.
+func (c *Controller) renew(ctx context.Context, stop context.CancelCauseFunc) {
+	c.mu.RLock()
+	expiry := time.AfterFunc(time.Until(c.until), func() { stop(errLost) })
+	c.mu.RUnlock()
+	defer expiry.Stop()
+	tick := time.NewTicker(c.config.Renew)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		lease, err := c.config.Lease.Take(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			c.config.Log.Warn("lease not renewed", "error", err)
+		case lease.Mine:
+			expiry.Reset(time.Until(lease.Until))
+			c.hold(lease)
+		default:
+			c.hold(lease)
+			stop(errLost)
+			return
+		}
+	}
+}
+
+// hold notes whose the lease is.
+func (c *Controller) hold(lease psg.Lease) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leader, c.until = lease.Holder, lease.Until
+}
+
+// giveUp gives the lease up, so that another need not wait for it to expire.
+func (c *Controller) giveUp(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.config.Renew)
+	defer cancel()
+	if err := c.config.Lease.Give(ctx); err != nil {
+		c.config.Log.Warn("lease not given up: it expires", "error", err)
+	}
+}
+
+// resign ends the lead: whoever waits is told, and what waits for a cycle is
+// forgotten, since watchers list the world anew and askers ask again.
+func (c *Controller) resign() {
+	c.mu.Lock()
+	c.leading, c.restored = false, false
+	c.mu.Unlock()
+	c.polls.wakeAll()
+	c.inbox.close(c.mustLead())
+}
+
+// restore makes the state what the log says, all of it. A state that holds
+// committed records alone is kept, and only what followed is read.
+func (c *Controller) restore(ctx context.Context) error {
+	state := c.state
+	if !c.restored {
+		state = ledger.New()
+	}
+	apply := func(r psg.Record) error {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return state.Apply(r)
+	}
+	if err := c.log.Replay(ctx, state.Sequence(), apply); err != nil {
+		c.restored = false
+		return fmt.Errorf("replay ledger: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state, c.restored = state, true
+	return nil
+}
+
+// Lead reads the log to its end, opens the next epoch in it and builds the
+// engine. When it returns nil, nobody of an older epoch can append any more.
+func (c *Controller) Lead(ctx context.Context, now time.Time) error {
+	if err := c.restore(ctx); err != nil {
+		return err
+	}
+	epoch := c.state.Epoch() + 1
+	record := psg.Record{
+		Sequence: c.state.Sequence() + 1, Epoch: epoch, At: now,
+		Deltas: []psg.Delta{psg.Led{Epoch: epoch, Leader: c.config.Name}},
+	}
+	if err := c.log.Append(ctx, record); err != nil {
+		return fmt.Errorf("open epoch %d: %w", epoch, err)
+	}
+	if err := c.applied(record); err != nil {
+		return err
+	}
+	engine := placement.New(placement.Config{})
+	for _, d := range c.state.Snapshot(now).Deltas() {
+		engine.Apply(d)
+	}
+	c.mu.Lock()
+	c.leading = true
+	c.mu.Unlock()
+	c.inbox.open()
+	c.engine, c.dirty, c.restored = engine, true, false
+	c.config.Log.Info("leading", "epoch", epoch, "record", record.Sequence)
+	return nil
+}
+
+// leads reports whether this controller leads and its lease is good right now.
+// Both of the process's clocks are asked: one stands still while a machine is
+// suspended, the other may be set.
+func (c *Controller) leads() bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	now := time.Now()
+	return c.leading && (c.until.IsZero() || now.Before(c.until) && now.Round(0).Before(c.until.Round(0)))
+}
+
+func (c *Controller) mustLead() error {
+	if c.leads() {
+		return nil
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return &psg.NotLeaderError{Controller: c.config.Name, Leader: c.leader}
+}
+
+// Leader returns who is known to hold the lease; zero if nobody is.
+func (c *Controller) Leader() psg.Leader {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.leader
+}
