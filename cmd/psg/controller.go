@@ -26,9 +26,11 @@ func controllerCommand() *command {
 		name: "controller", args: "-data-dir DIR -bundle DIR [options]",
 		synopsis: "Run a controller",
 		help: `
-Runs a controller until it is interrupted: takes the lead of its ledger, watches
-Nomad, answers gates over gRPC and people over REST. SIGHUP loads the policy
-bundle anew; if it is faulty the old one stays in force.
+Runs a controller until it is interrupted: answers gates over gRPC and people
+over REST. Of several controllers on one NATS cluster (-nats) one leads: it
+watches Nomad and decides. The others follow its ledger, answer readers, and one
+takes over within seconds when it is gone. SIGHUP loads the policy bundle anew;
+if it is faulty the old one stays in force.
 
 Nomad's address and token come from NOMAD_ADDR, NOMAD_TOKEN and the other
 variables that the nomad command reads.`,
@@ -43,6 +45,8 @@ variables that the nomad command reads.`,
 			flags.StringVar(&config.bundle, "bundle", "", "policy bundle `directory`")
 			flags.StringVar(&config.grpc, "grpc", "127.0.0.1:4680", "`address` of the gRPC face")
 			flags.StringVar(&config.http, "http", "127.0.0.1:4681", "`address` of the REST face, the metrics and health")
+			flags.StringVar(&config.advertiseGRPC, "advertise-grpc", "", "`address` where clients reach -grpc, if it is another")
+			flags.StringVar(&config.advertiseHTTP, "advertise-http", "", "`address` where clients reach -http, if it is another")
 			flags.StringVar(&ca, "tls-ca", "", "PEM `file` of the authorities whose client certificates are required")
 			flags.StringVar(&cert, "tls-cert", "", "PEM `file` of the server certificate; turns TLS on for gRPC")
 			flags.StringVar(&key, "tls-key", "", "PEM `file` of its key")

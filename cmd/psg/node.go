@@ -81,8 +81,8 @@ func statusCommand() *command {
 	var at address
 	return &command{
 		name: "status", args: "[-json | -t TEMPLATE]",
-		synopsis: "Say whether the controller leads, and what its ledger's last record is",
-		help:     "Prints the controller's epoch, its last committed record, and whether it leads. Fails if it does not.",
+		synopsis: "Say which controller leads, and what its ledger's last record is",
+		help:     "Prints the epoch, the last committed record that the controller knows, whether it leads, and who does.\nFails if nobody is known to.",
 		define: func(flags *flag.FlagSet) {
 			out.define(flags)
 			at.define(flags)
@@ -99,7 +99,7 @@ func statusCommand() *command {
 			if err := out.print(c.stdout, position, func(w io.Writer) error { return showPosition(w, position) }); err != nil {
 				return err
 			}
-			if !position.Leading {
+			if !position.Leading && position.Leader.Name == "" {
 				return errNo
 			}
 			return nil
@@ -108,7 +108,8 @@ func statusCommand() *command {
 }
 
 func showPosition(w io.Writer, position rpc.Position) error {
-	_, err := fmt.Fprintf(w, "Leading\t%t\nEpoch\t%d\nLast record\t%d\n", position.Leading, position.Epoch, position.Sequence)
+	_, err := fmt.Fprintf(w, "Leading\t%t\nLeader\t%s\ngRPC\t%s\nREST\t%s\nEpoch\t%d\nLast record\t%d\n",
+		position.Leading, position.Leader.Name, position.Leader.GRPC, position.Leader.HTTP, position.Epoch, position.Sequence)
 	return err
 }
 

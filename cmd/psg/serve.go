@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/hashicorp/nomad/api"
 	"golang.org/x/sync/errgroup"
@@ -32,6 +34,8 @@ type serveConfig struct {
 	natsReplicas    int
 	bundle          string
 	grpc, http      string
+	advertiseGRPC   string // where others reach grpc; the address it listens on if empty
+	advertiseHTTP   string // where others reach http; likewise
 	tls             *tls.Config
 	nomad           *api.Client // nil means no Nomad: nodes and workloads are reported by the caller
 	log             *slog.Logger
@@ -72,19 +76,6 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 	}
 	defer closeBus()
 
-	jobs := config.jobs()
-	decider, err := controller.New(transport.Ledger(), store{rules}, jobs, controller.Config{
-		Name: config.name,
-		Log:  config.log,
-		Orders: func(order psg.Order) {
-			if err := transport.PublishOrder(order); err != nil {
-				config.log.Warn("order not published", "error", err)
-			}
-		},
-	})
-	if err != nil {
-		return err
-	}
 	grpcListener, err := net.Listen("tcp", config.grpc)
 	if err != nil {
 		return fmt.Errorf("gRPC face: %w", err)
@@ -94,6 +85,22 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 		grpcListener.Close()
 		return fmt.Errorf("REST face: %w", err)
 	}
+	self := config.self(grpcListener.Addr(), httpListener.Addr())
+	var decider *controller.Controller
+	decider, err = controller.New(transport.Ledger(), store{rules}, config.jobs(), controller.Config{
+		Name:  config.name,
+		Log:   config.log,
+		Lease: transport.Lease(self, bus.LeaseTTL),
+		Orders: func(order psg.Order) {
+			if err := transport.PublishOrder(order); err != nil {
+				config.log.Warn("order not published", "error", err)
+			}
+		},
+		Duties: func(ctx context.Context) error { return config.lead(ctx, decider) },
+	})
+	if err != nil {
+		return err
+	}
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return ended(ctx, decider.Run(ctx)) })
@@ -101,14 +108,28 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 	group.Go(func() error { return rpc.ServeREST(ctx, httpListener, rpc.REST(decider)) })
 	group.Go(func() error { return ended(ctx, transport.WatchTelemetry(ctx, decider.Observe)) })
 	group.Go(func() error { return reloading(ctx, reload, rules, config, decider) })
-	if config.nomad != nil {
-		group.Go(func() error { return ended(ctx, config.watch(ctx, decider)) })
-	}
 	config.log.Info("serving", "grpc", grpcListener.Addr(), "http", httpListener.Addr())
 	if config.ready != nil {
 		config.ready(&running{decider, grpcListener.Addr(), httpListener.Addr(), natsURL})
 	}
 	return group.Wait()
+}
+
+// lead does what only the leader does beside its cycles.
+func (c serveConfig) lead(ctx context.Context, decider *controller.Controller) error {
+	if c.nomad == nil {
+		return nil
+	}
+	return ended(ctx, c.watch(ctx, decider)) // lists the world anew
+}
+
+// self is how others reach this controller.
+func (c serveConfig) self(grpc, http net.Addr) psg.Leader {
+	return psg.Leader{
+		Name: c.name,
+		GRPC: cmp.Or(c.advertiseGRPC, grpc.String()),
+		HTTP: cmp.Or(c.advertiseHTTP, http.String()),
+	}
 }
 
 // store gives the controller whatever policies are in force.
@@ -137,15 +158,35 @@ func (c serveConfig) openBus(ctx context.Context) (transport *bus.Bus, natsURL s
 		closers = append(closers, embedded.Close)
 		config.Server, natsURL = embedded, embedded.ClientURL()
 	}
-	if transport, err = bus.Connect(config); err == nil {
-		closers = append(closers, transport.Close)
-		err = transport.CreateStreams(ctx)
-	}
-	if err != nil {
+	if transport, err = c.join(ctx, config); err != nil {
 		closeBus()
 		return nil, "", nil, err
 	}
+	closers = append(closers, transport.Close)
 	return transport, natsURL, closeBus, nil
+}
+
+// join connects and makes sure of the streams. A cluster that cannot do that
+// yet is waited for.
+func (c serveConfig) join(ctx context.Context, config bus.Config) (*bus.Bus, error) {
+	for {
+		transport, err := bus.Connect(config)
+		if err == nil {
+			if err = transport.CreateStreams(ctx); err == nil {
+				return transport, nil
+			}
+			transport.Close()
+		}
+		if c.natsReplicas <= 1 && c.dataDir != "" {
+			return nil, err // a server of our own has no reason to fail
+		}
+		c.log.Warn("bus not joined", "error", err)
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(time.Second):
+		}
+	}
 }
 
 // reloading loads the bundle anew at each signal; a faulty one changes nothing.
