@@ -29,7 +29,14 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	for _, pattern := range []string{"/sys/fs/cgroup/psg-test-driver", "/sys/fs/cgroup/*/psg-test-driver"} {
+		left, _ := filepath.Glob(pattern)
+		for _, dir := range left {
+			_ = os.Remove(dir)
+		}
+	}
+	os.Exit(code)
 }
 
 var errDown = errors.New("connection refused")
@@ -105,7 +112,7 @@ type node struct {
 func newNode(t *testing.T, c *controller, change ...func(*hclspec.Plugin)) *node {
 	t.Helper()
 	n := &node{t: t, allocDir: t.TempDir(), plugin: hclspec.Plugin{
-		Controllers: []string{"127.0.0.1:1"}, Fail: hclspec.FailClosed, FailAfter: 30 * time.Second, CgroupParent: "psg-test",
+		Controllers: []string{"127.0.0.1:1"}, Fail: hclspec.FailClosed, FailAfter: 30 * time.Second, CgroupParent: "psg-test-driver",
 	}}
 	for _, f := range change {
 		f(&n.plugin)

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,6 +18,7 @@ const cgroupRoot = "/sys/fs/cgroup"
 // (v2), or one per controller on separate ones (v1).
 type groups struct {
 	root      string
+	name      string // of the command; its own groups begin with it
 	dirs      []groupDir
 	unified   bool
 	unapplied []string
@@ -27,13 +29,21 @@ type groupDir struct {
 	controller string
 	path       string
 	made       bool // by us: removed at the end
-	shared     bool // holds other commands too: never killed
 }
 
 // makeGroups finds or makes a command's groups and sets its limits. What the
 // machine does not permit is noted in unapplied; the command runs all the same.
 func makeGroups(root string, l Limits) *groups {
 	g := groupsAt(root, nil)
+	g.name = l.Name
+	// Without a name of its own a group would be its parent, and killing it
+	// would kill everything there.
+	if l.Name == "" || filepath.Base(l.Name) != l.Name || l.Name == ".." {
+		if l != (Limits{}) {
+			g.cannot("limits", fmt.Errorf("%q names no control group", l.Name))
+		}
+		return g
+	}
 	if g.unified {
 		g.makeUnified(l)
 	} else {
@@ -105,7 +115,7 @@ func (g *groups) startIn(cmd *exec.Cmd) error {
 func (g *groups) exclusive() []string {
 	var paths []string
 	for _, dir := range g.dirs {
-		if dir.path != "" && !dir.shared {
+		if dir.path != "" && strings.HasPrefix(filepath.Base(dir.path), g.name) {
 			paths = append(paths, dir.path)
 		}
 	}
@@ -166,12 +176,28 @@ func groupPIDs(dir string) []int {
 	return pids
 }
 
-// remove deletes the groups we made. One that is still dying is left: it is
-// empty and limits nothing.
-func (g *groups) remove() {
+// made lists the groups that are ours to remove.
+func (g *groups) made() []string {
+	var paths []string
 	for _, dir := range g.dirs {
 		if dir.made && dir.path != "" {
-			_ = os.Remove(dir.path)
+			paths = append(paths, dir.path)
+		}
+	}
+	return paths
+}
+
+func (g *groups) remove() { removeGroups(g.made()) }
+
+// removeGroups deletes groups. One whose processes the kernel has not done with
+// gets a second; then it is left: it is empty and limits nothing.
+func removeGroups(paths []string) {
+	for _, path := range paths {
+		for range 100 {
+			if err := os.Remove(path); !errors.Is(err, syscall.EBUSY) {
+				break
+			}
+			time.Sleep(pollPause)
 		}
 	}
 }

@@ -129,6 +129,22 @@ func TestMakeGroups_ReservesCoresInItsOwnSet(t *testing.T) {
 	}
 }
 
+func TestMakeGroups_NeverTakesAParentForItsOwn(t *testing.T) {
+	root := tree(t, map[string]string{"memory/tasks": "", "cpu/tasks": "", "freezer/tasks": "", "cpuset/nomad/share/tasks": ""})
+	for _, name := range []string{"", ".", "..", "a/b"} {
+		g := makeGroups(root, Limits{MemoryMB: 64, Parent: "psg", Name: name})
+		if g.exclusive() != nil || g.made() != nil || len(g.unapplied) != 1 {
+			t.Errorf("%q: takes %v, unapplied %v", name, g.exclusive(), g.unapplied)
+		}
+	}
+	shared := makeGroups(root, Limits{Parent: "psg", Name: "a1.web", Group: filepath.Join(root, "cpuset/nomad/share")})
+	for _, path := range shared.exclusive() {
+		if filepath.Base(path) != "a1.web" {
+			t.Errorf("takes %s", path)
+		}
+	}
+}
+
 func TestGroupsAt_KnowsTheHierarchies(t *testing.T) {
 	root := tree(t, map[string]string{"memory/nomad/a/tasks": "", "cpu/nomad/a/tasks": ""})
 	g := groupsAt(root, []string{filepath.Join(root, "memory/nomad/a"), filepath.Join(root, "cpu/nomad/a")})

@@ -67,7 +67,7 @@ func (g *groups) orchestrators(controller string, l Limits) (groupDir, bool) {
 	if l.Group == "" || err != nil || !filepath.IsLocal(below) {
 		return groupDir{}, false
 	}
-	dir := groupDir{controller: controller, path: l.Group, shared: filepath.Base(below) == "share"}
+	dir := groupDir{controller: controller, path: l.Group}
 	if controller != "cpuset" {
 		parent, _, _ := strings.Cut(below, "/share")
 		parent, _, _ = strings.Cut(parent, "/reserve/")

@@ -59,7 +59,7 @@ func (c *command) start() (Started, error) {
 	}
 	return Started{
 		PID: c.cmd.Process.Pid, Ticks: stat.startTicks, Boot: bootID(), At: at,
-		Groups: c.groups.exclusive(), Unapplied: c.groups.unapplied,
+		Groups: c.groups.exclusive(), Made: c.groups.made(), Unapplied: c.groups.unapplied,
 	}, nil
 }
 

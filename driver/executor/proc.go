@@ -76,6 +76,7 @@ func killSession(s Started) {
 	for _, dir := range s.Groups {
 		killGroup(dir)
 	}
+	removeGroups(s.Made)
 }
 
 // bootID tells one boot of the machine from another.

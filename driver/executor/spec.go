@@ -49,6 +49,8 @@ type Started struct {
 	// Groups are the directories of the control groups that hold the command
 	// and nothing else, at most one per hierarchy.
 	Groups []string `json:"groups,omitempty"`
+	// Made are those of them that the executor made and removes at the end.
+	Made []string `json:"made,omitempty"`
 	// Unapplied lists the limits that could not be set, and why.
 	Unapplied []string `json:"unapplied,omitempty"`
 }

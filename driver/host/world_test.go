@@ -41,7 +41,14 @@ func buildAndRun(m *testing.M) (code int, err error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return 0, fmt.Errorf("build plugin: %w\n%s", err, out)
 	}
-	return m.Run(), nil
+	code = m.Run()
+	for _, pattern := range []string{"/sys/fs/cgroup/psg-test-host", "/sys/fs/cgroup/*/psg-test-host"} {
+		left, _ := filepath.Glob(pattern)
+		for _, dir := range left {
+			_ = os.Remove(dir)
+		}
+	}
+	return code, nil
 }
 
 // world is a host with its events.
@@ -58,7 +65,7 @@ type world struct {
 func start(t testing.TB, controllers []any, change ...func(map[string]any)) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir()}
-	config := map[string]any{"controllers": controllers, "cgroup_parent": "psg-test"}
+	config := map[string]any{"controllers": controllers, "cgroup_parent": "psg-test-host"}
 	for _, f := range change {
 		f(config)
 	}
