@@ -38,7 +38,7 @@ func makeGroups(root string, l Limits) *groups {
 	g.name = l.Name
 	// Without a name of its own a group would be its parent, and killing it
 	// would kill everything there.
-	if l.Name == "" || filepath.Base(l.Name) != l.Name || l.Name == ".." {
+	if l.Name == "." || l.Name == ".." || filepath.Base(l.Name) != l.Name {
 		if l != (Limits{}) {
 			g.cannot("limits", fmt.Errorf("%q names no control group", l.Name))
 		}
