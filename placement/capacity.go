@@ -15,6 +15,7 @@ type room struct {
 	total   [2]int64 // capacity of the dimensions that packing looks at
 	inverse [2]int64 // 2^40 over total; 0 where there is none
 	busy    int64    // loadBand of the node
+	cards   bool     // whether the node has any
 }
 
 // packed are the dimensions that packing looks at.
@@ -22,7 +23,7 @@ var packed = [2]psg.Dimension{psg.CPU, psg.Memory}
 
 // emptyRoom is the room of a node that holds nothing.
 func emptyRoom(n *psg.Node) room {
-	r := room{free: n.Capacity, busy: loadBand(n)}
+	r := room{free: n.Capacity, busy: loadBand(n), cards: len(n.Devices) > 0}
 	if r.free[psg.MemoryMax] == 0 {
 		r.free[psg.MemoryMax] = n.Capacity[psg.Memory]
 	}

@@ -28,7 +28,7 @@ func TestCase_P3_OnePerHostAcrossJobs(t *testing.T) {
 		}
 		wantPlaced(t, plan, 4)
 		doubled := plan.Placements[3]
-		if perNode(plan)[doubled.Node] != 2 || !strings.Contains(fmt.Sprint(doubled.Score), "{limit -1000}") {
+		if perNode(plan)[doubled.Node] != 2 || !strings.Contains(fmt.Sprint(doubled.Score), "{limit -10000}") {
 			t.Errorf("the doubling on %s is not explained: %v", doubled.Node, doubled.Score)
 		}
 	}

@@ -24,6 +24,7 @@ func (c *changes) since(position, slots int) (changed []int32, ok bool) {
 // touch notes that what a slot offers may have changed.
 func (e *Engine) touch(slot int32) {
 	c := &e.changes
+	e.worths[slot] = -1
 	c.log = append(c.log, slot)
 	if most := 4*len(e.slots) + 4096; len(c.log) > most {
 		half := len(c.log) / 2

@@ -30,18 +30,19 @@ type Config struct {
 }
 
 // Weights say how many milli-points each kind of preference is worth at its
-// full strength. Policy points come on top as the policies give them. The
-// defaults keep an order: a matched affinity or one instance too many in a
-// spread outweighs everything below it, and packing only decides among nodes
-// that fragmentation and load leave equal.
+// full strength. Policy's points come on top as the policies give them. The
+// defaults keep an order: affinities and spreads outweigh load, load and one
+// point of policy are in the range of a card lost to fragmentation, and packing
+// only decides among nodes that all else leaves equal: a step of fragmentation
+// (see fragmentStep) is worth more than all of it.
 type Weights struct {
-	Affinity      int64 // all affinities met; 0 means 1000
-	Spread        int64 // one spread's whole share missing; 0 means 1000
-	SoftLimit     int64 // each instance beyond a soft limit; 0 means 1000
-	NUMA          int64 // devices on one NUMA node where that is preferred; 0 means 400
-	Load          int64 // a node fully busier than its requests say; 0 means 300
-	Fragmentation int64 // one whole card made unusable for others; 0 means 200
-	Packing       int64 // a node filled to the brim; 0 means 100
+	Affinity      int64 // all affinities met; 0 means 10000
+	Spread        int64 // one spread's whole share missing; 0 means 10000
+	SoftLimit     int64 // each instance beyond a soft limit; 0 means 10000
+	NUMA          int64 // devices on one NUMA node where that is preferred; 0 means 2000
+	Load          int64 // a node fully busier than its requests say; 0 means 2000
+	Fragmentation int64 // one whole card made useless to others; 0 means 1000
+	Packing       int64 // a node filled to the brim; 0 means 30
 }
 
 // Limit bounds how many instances whose labels match may run per node and in
@@ -64,8 +65,8 @@ func (c Config) withDefaults() Config {
 		weight *int64
 		value  int64
 	}{
-		{&w.Affinity, 1000}, {&w.Spread, 1000}, {&w.SoftLimit, 1000}, {&w.NUMA, 400},
-		{&w.Load, 300}, {&w.Fragmentation, 200}, {&w.Packing, 100},
+		{&w.Affinity, 10_000}, {&w.Spread, 10_000}, {&w.SoftLimit, 10_000}, {&w.NUMA, 2000},
+		{&w.Load, 2000}, {&w.Fragmentation, 1000}, {&w.Packing, 30},
 	} {
 		if *d.weight == 0 {
 			*d.weight = d.value

@@ -32,7 +32,9 @@ type Engine struct {
 	held        map[psg.RequestID]*held
 	strays      map[psg.NodeID]map[psg.RequestID]*held // placements on nodes not known
 	limitTotals []int
+	demands     demands
 
+	worths  []int64  // by slot: Engine.worth as the node stands; -1 where not known
 	marks   []uint64 // by slot: the sweep that last rated it
 	sweep   uint64
 	changes changes // slots that changed, for the classes to catch up with
@@ -55,6 +57,7 @@ func New(cfg Config) *Engine {
 		held:        make(map[psg.RequestID]*held),
 		strays:      make(map[psg.NodeID]map[psg.RequestID]*held),
 		limitTotals: make([]int, len(cfg.Limits)),
+		demands:     demands{counts: make(map[demandKey]*demandCount)},
 		shapes:      make(map[string]*shape),
 		filters:     make(map[string]*filter),
 	}
@@ -131,6 +134,7 @@ func (e *Engine) addNode(spec psg.Node) *node {
 		e.rooms = append(e.rooms, room{})
 		e.specs = append(e.specs, 0)
 		e.marks = append(e.marks, 0)
+		e.worths = append(e.worths, -1)
 	}
 	e.nodes[spec.ID] = n
 	e.stale = true
@@ -178,6 +182,7 @@ func (e *Engine) workloadChanged(spec psg.Workload) {
 	w := e.workloadFor(spec.ID)
 	e.redefine(w, func() {
 		e.leaveGang(w)
+		e.demand(w, -1)
 		w.known, w.spec = true, spec
 		w.fault = senseless(&w.spec)
 		w.ports = planPorts(w.spec.Ports)
@@ -189,6 +194,7 @@ func (e *Engine) workloadChanged(spec psg.Workload) {
 		}
 		w.setTally(newTally(&w.spec))
 		e.joinGang(w)
+		e.demand(w, 1)
 	})
 }
 
@@ -199,6 +205,7 @@ func (e *Engine) workloadGone(id psg.WorkloadID) {
 	}
 	e.redefine(w, func() {
 		e.leaveGang(w)
+		e.demand(w, -1)
 		w.known, w.spec, w.fault = false, psg.Workload{ID: id}, ""
 		w.ports, w.limits = portPlan{}, nil
 		w.setTally(tally{})

@@ -45,6 +45,9 @@ func (e *Engine) sweepIdle() {
 	}
 	idle := func(used uint64) bool { return used+idleCycles < e.cycle }
 	filters := make(map[*filter]bool, len(e.filters))
+	for _, n := range e.demands.counts {
+		filters[n.filter] = true
+	}
 	for _, s := range e.shapes {
 		if s.users == 0 && idle(s.used) {
 			e.dropShape(s)

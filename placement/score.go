@@ -1,10 +1,6 @@
 package placement
 
-import (
-	"math/bits"
-
-	"github.com/psgrid/psg"
-)
+import "github.com/psgrid/psg"
 
 // part names one contribution to a node's score.
 type part int
@@ -70,7 +66,7 @@ func (e *Engine) rate(s *shape, j *judgement, slot int32, p *parts) bool {
 	}
 	p[partAffinity] = w.Affinity * int64(v.affinity) / 1000
 	p[partPacking] = w.Packing * room.fullness(&s.request) / 1000
-	if len(s.devices) > 0 {
+	if room.cards {
 		e.rateCards(s, n, v, p)
 	}
 	if room.busy > 0 {
@@ -111,9 +107,9 @@ func (e *Engine) underLimits(s *shape, n *node, p *parts) bool {
 
 // rateCards scores what the instance would do to a node's cards.
 func (e *Engine) rateCards(s *shape, n *node, v *verdict, p *parts) {
-	w := &e.cfg.Weights
-	if s.plain != nil {
-		p[partFragmentation] = -w.Fragmentation * n.breaks(s.plain, v.cards[0]) / wholeCard
+	loss, _ := e.lost(s, n, v)
+	p[partFragmentation] = e.cfg.Weights.Fragmentation * floorDiv(-loss, fragmentStep) * fragmentStep / wholeCard
+	if len(s.devices) == 0 || s.plain != nil {
 		return
 	}
 	shares, _ := n.assign(s, v)
@@ -123,34 +119,11 @@ func (e *Engine) rateCards(s *shape, n *node, v *verdict, p *parts) {
 		spec := n.cards[n.byID[share.Device]].spec
 		numas[spec.NUMA] = true
 		draw += s.filter.devices[share.Ask].attracts(spec)
-		if c := &n.cards[n.byID[share.Device]]; c.shares == 0 {
-			p[partFragmentation] -= w.Fragmentation * (wholeCard - share.MilliGPU) / wholeCard
-		}
 	}
 	if len(shares) > 0 {
-		p[partDeviceAffinity] = w.Affinity * draw / int64(len(shares)) / 1000
+		p[partDeviceAffinity] = e.cfg.Weights.Affinity * draw / int64(len(shares)) / 1000
 	}
 	if s.numa == "prefer" && len(numas) == 1 && !numas[-1] {
-		p[partNUMA] = w.NUMA
+		p[partNUMA] = e.cfg.Weights.NUMA
 	}
-}
-
-// breaks is how much of a whole card, in milli, an ask would leave unusable
-// for those who need a whole one.
-func (n *node) breaks(ask *psg.DeviceAsk, set uint64) int64 {
-	if wantsWhole(ask) {
-		return 0
-	}
-	opened := int64(0)
-	for ; set != 0; set &= set - 1 {
-		c := &n.cards[bits.TrailingZeros64(set)]
-		if _, ok := c.share(0, ask); !ok {
-			continue
-		}
-		if c.shares > 0 {
-			return 0
-		}
-		opened = wholeCard - ask.MilliGPU
-	}
-	return opened
 }

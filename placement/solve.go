@@ -33,6 +33,7 @@ type Problem struct {
 func (e *Engine) Solve(p Problem) psg.Plan {
 	e.cycle++
 	e.rerank()
+	e.remix()
 	e.setRows(p.Rows)
 	s := &solver{e: e, p: p, works: make([]*workload, len(p.Asks)), answers: make([]answer, len(p.Asks)), gangs: make(map[psg.GangID][]int)}
 	s.line()
@@ -193,7 +194,7 @@ func (s *solver) place(at int, w *workload, c *class) bool {
 func (s *solver) grant(at int, c *class, found candidate, reserved *held) {
 	ask := s.p.Asks[at]
 	n := s.e.slots[found.slot]
-	shares, _ := n.assign(c.shape, c.shape.filter.on(s.e, found.slot))
+	shares := s.e.hand(c.shape, n)
 	p := psg.Placement{
 		Ask: ask, Node: n.spec.ID, State: psg.Granted, Request: c.shape.request, Devices: shares,
 		Ports: c.shape.ports.shares(&n.spec), Score: found.parts.list(), Since: s.p.Now,
