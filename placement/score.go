@@ -65,9 +65,10 @@ func (e *Engine) rate(s *shape, j *judgement, slot int32, p *parts) bool {
 		p[partPolicy] = j.points[slot]
 	}
 	p[partAffinity] = w.Affinity * int64(v.affinity) / 1000
-	p[partPacking] = w.Packing * room.fullness(&s.request) / 1000
 	if room.cards {
-		e.rateCards(s, n, v, p)
+		e.rateCards(s, n, v, p) // in place of packing: see fragmentStep
+	} else {
+		p[partPacking] = w.Packing * room.fullness(&s.request) / 1000
 	}
 	if room.busy > 0 {
 		p[partLoad] = -w.Load * room.overload() / loadBands
