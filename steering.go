@@ -19,6 +19,9 @@ type Steering struct {
 	Job     JobID
 	Hints   map[string]Hint // by group; groups without one stay as they are
 	Release bool            // take the hold off
+	// Supersede says that a running deployment waits for this very change: it
+	// may be replaced by one of the same tasks. Otherwise it is left to end.
+	Supersede bool
 }
 
 // Verdict is what is said to whoever wants to register a workload: whether

@@ -112,12 +112,15 @@ type Controller struct {
 	jobs   Jobs
 	inbox  *inbox
 	polls  *polls
+	steers *steers
 
 	// Touched by Run and the cycle alone.
 	engine   *placement.Engine
 	dirty    bool      // something changed since the last solve
 	solved   time.Time // when pending asks were last solved
 	restored bool      // state holds committed records, and nothing else
+	// Of the workloads: which are held, and which of those to count anew.
+	held, uncounted map[psg.WorkloadID]bool
 
 	mu      sync.RWMutex
 	state   *ledger.State // written by Run and the cycle alone, which may read it without mu
@@ -134,9 +137,10 @@ func New(log Log, policy Policy, jobs Jobs, config Config) (*Controller, error) 
 	config = config.withDefaults()
 	return &Controller{
 		config: config, log: log, policy: policy, jobs: jobs,
-		inbox: newInbox(config.Inbox),
-		polls: newPolls(config.Waiters),
-		state: ledger.New(),
+		inbox:  newInbox(config.Inbox),
+		polls:  newPolls(config.Waiters),
+		steers: newSteers(),
+		state:  ledger.New(),
 	}, nil
 }
 

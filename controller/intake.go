@@ -32,6 +32,7 @@ func (c *Controller) takeIn(taken batch, now time.Time) []psg.Delta {
 			return
 		}
 		c.engine.Apply(d)
+		c.recount(d)
 		facts = append(facts, d)
 	}
 	for _, seen := range taken.observed {
@@ -47,6 +48,9 @@ func (c *Controller) takeIn(taken batch, now time.Time) []psg.Delta {
 	}
 	for _, expired := range c.expired(now) {
 		take(expired)
+	}
+	for _, d := range c.heldAsks(now) {
+		take(d)
 	}
 	c.dirty = c.dirty || len(facts) > 0 || taken.woken
 	return facts

@@ -257,9 +257,11 @@ func (c *Controller) Lead(ctx context.Context, now time.Time) error {
 		return err
 	}
 	engine := placement.New(placement.Config{})
-	for _, d := range c.state.Snapshot(now).Deltas() {
+	view := c.state.Snapshot(now)
+	for _, d := range view.Deltas() {
 		engine.Apply(d)
 	}
+	c.recountAll(view)
 	c.mu.Lock()
 	c.leading = true
 	c.mu.Unlock()

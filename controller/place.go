@@ -145,6 +145,7 @@ func (c *Controller) tell(facts, decisions []psg.Delta, resizes []*resize) {
 			c.config.Orders(order)
 		}
 		c.polls.tell(id)
+		c.noteAsk(status, time.Now())
 		c.logDecision(status)
 	}
 	for _, r := range resizes {

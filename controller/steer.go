@@ -1,0 +1,218 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/psgrid/psg"
+)
+
+// Orchestrator carries out where work goes.
+//
+// Steer writes hints into a job and takes its hold off, in one change that is
+// safe to repeat, and reports whether there was anything to write. It asks leads
+// just before. psg.ErrUnknown means that the job is gone or cannot be changed,
+// psg.ErrBusy that it must not be changed now. Stop ends one allocation so that
+// another is started in its place.
+type Orchestrator interface {
+	Steer(ctx context.Context, s psg.Steering, leads func() error) (changed bool, err error)
+	Stop(ctx context.Context, alloc psg.AllocID) error
+}
+
+const (
+	// settle is how long a job is left alone after its last news, so that one
+	// change serves all of its instances.
+	settle = 300 * time.Millisecond
+	// maxStages is how many changes of one job may follow each other; then there
+	// is one each stageEvery, so that nothing loops, whoever fights PSG over a job.
+	maxStages  = 3
+	stageEvery = time.Minute
+	// steerHold is how long room stays reserved for an allocation that is steered.
+	steerHold     = 2 * time.Minute
+	reserveWithin = 5 * time.Second
+	// steerRetry is the first wait after a failure; it doubles up to stageEvery.
+	steerRetry = time.Second
+)
+
+// Steer brings allocations that wait at the gate of a node that is not the
+// planned one to where they are planned, and starts held jobs that have room:
+// reserve, hint, stop. It acts on committed decisions only, checks that this
+// controller leads before each thing it does, and runs until ctx ends: it is one
+// of Config.Duties.
+func (c *Controller) Steer(ctx context.Context, to Orchestrator) error {
+	c.steers.open()
+	defer c.steers.close()
+	c.noteAll(time.Now())
+	for {
+		wait := time.NewTimer(c.steers.wait(time.Now()))
+		select {
+		case <-ctx.Done():
+			wait.Stop()
+			return ctx.Err()
+		case <-c.steers.news:
+		case <-wait.C:
+		}
+		wait.Stop()
+		for _, job := range c.steers.due(time.Now()) {
+			err := c.attend(ctx, job, to)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			c.steers.done(job, time.Now(), err)
+			if err != nil && !errors.Is(err, psg.ErrUnknown) {
+				c.config.Log.Warn("job not steered", "namespace", job.Namespace, "job", job.Job, "error", err)
+			}
+		}
+	}
+}
+
+// noteAll looks for work that an earlier leader has left.
+func (c *Controller) noteAll(now time.Time) {
+	for _, status := range c.Asks() {
+		c.noteAsk(&status, now)
+	}
+	for _, w := range c.Snapshot().Workloads {
+		if w.Held {
+			c.steers.note(w.ID.JobID(), now)
+		}
+	}
+}
+
+// noteAsk has the job of an ask attended to if its new state calls for it.
+func (c *Controller) noteAsk(status *psg.AskStatus, now time.Time) {
+	held := status.State == psg.Reserved && strings.HasPrefix(string(status.Ask.ID), heldPrefix)
+	if status.State == psg.Elsewhere || held {
+		c.steers.note(status.Ask.Workload.JobID(), now)
+	}
+}
+
+// attend does for one job what is to be done now.
+func (c *Controller) attend(ctx context.Context, job psg.JobID, to Orchestrator) error {
+	workloads, asks := c.job(job)
+	if releasable(workloads, asks) {
+		return c.release(ctx, job, workloads, asks, to)
+	}
+	strays := slices.DeleteFunc(slices.Clone(asks), func(s psg.AskStatus) bool { return !stray(&s) })
+	if len(strays) == 0 {
+		return nil
+	}
+	return c.guide(ctx, job, strays, to)
+}
+
+// stray reports whether an allocation waits where it is not wanted.
+func stray(s *psg.AskStatus) bool {
+	return s.State == psg.Elsewhere && s.Ask.Alloc != "" && s.Refusal != nil && s.Refusal.Node != ""
+}
+
+// guide reserves where the strays are planned, hints the job there, and
+// stops those that still are strays, for Nomad to start others in their place.
+func (c *Controller) guide(ctx context.Context, job psg.JobID, strays []psg.AskStatus, to Orchestrator) error {
+	if !c.steers.spend(job, time.Now()) {
+		return fmt.Errorf("%d changes of the job within %v: %w", maxStages, stageEvery, psg.ErrBusy)
+	}
+	planned := map[psg.RequestID]bool{}
+	for i := range strays {
+		held, err := c.reserveFor(ctx, &strays[i])
+		if err != nil {
+			return err
+		}
+		planned[strays[i].Ask.ID] = held
+	}
+	workloads, asks := c.job(job)
+	changed, err := to.Steer(ctx, psg.Steering{Job: job, Hints: hints(workloads, asks), Supersede: true}, c.mustLead)
+	if err != nil && !errors.Is(err, psg.ErrUnknown) { // without a hint it may still come out elsewhere
+		return err
+	}
+	c.steers.count(changed, 0)
+	if err := c.steered(ctx, asks); err != nil {
+		return err
+	}
+	stopped := 0
+	for _, was := range strays {
+		now, _ := c.Ask(was.Ask.ID)
+		if !planned[was.Ask.ID] || !stray(&now) {
+			continue // accepted meanwhile, or its planned room is taken
+		}
+		if err := c.mustLead(); err != nil {
+			return err
+		}
+		if err := to.Stop(ctx, was.Ask.Alloc); err != nil {
+			return err
+		}
+		stopped++
+	}
+	c.steers.count(false, stopped)
+	c.config.Log.Info("steered", "namespace", job.Namespace, "job", job.Job, "stopped", stopped, "new_version", changed)
+	return nil
+}
+
+// reserveFor holds the room where a stray is planned, and reports whether it
+// could: room that another took meanwhile is planned anew by the next cycle.
+func (c *Controller) reserveFor(ctx context.Context, s *psg.AskStatus) (bool, error) {
+	prefix := steerPrefix + string(s.Ask.ID) + "/"
+	_, asks := c.job(s.Ask.Workload.JobID())
+	for _, other := range asks {
+		if strings.HasPrefix(string(other.Ask.ID), prefix) && other.Placement != nil {
+			return true, nil
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, reserveWithin)
+	defer cancel()
+	held, refused, err := c.Reserve(ctx, psg.Reservation{
+		ID: psg.RequestID(fmt.Sprint(prefix, s.Sequence)), Workload: s.Ask.Workload,
+		Count: 1, Node: s.Refusal.Node, Hold: steerHold,
+	})
+	if err != nil {
+		return false, fmt.Errorf("reserve room on %s: %w", s.Refusal.Node, err)
+	}
+	return len(refused) == 0 && len(held) > 0, nil
+}
+
+// release starts a held job: the plan exists for all of it.
+func (c *Controller) release(ctx context.Context, job psg.JobID, workloads []psg.Workload, asks []psg.AskStatus, to Orchestrator) error {
+	if !c.steers.spend(job, time.Now()) {
+		return fmt.Errorf("%d changes of the job within %v: %w", maxStages, stageEvery, psg.ErrBusy)
+	}
+	changed, err := to.Steer(ctx, psg.Steering{Job: job, Hints: hints(workloads, asks), Release: true}, c.mustLead)
+	if err != nil {
+		return err
+	}
+	c.steers.count(changed, 0)
+	c.config.Log.Info("released", "namespace", job.Namespace, "job", job.Job, "new_version", changed)
+	return c.steered(ctx, asks)
+}
+
+// steered records that the orchestrator knows of the reservations of a job.
+func (c *Controller) steered(ctx context.Context, asks []psg.AskStatus) error {
+	var deltas []psg.Delta
+	now := time.Now()
+	for _, status := range asks {
+		if status.State == psg.Reserved && status.Ask.Alloc == "" {
+			deltas = append(deltas, psg.Moved{Ask: status.Ask.ID, State: psg.Steered, At: now})
+		}
+	}
+	return c.Report(ctx, deltas)
+}
+
+// hints says, for each group of a job that PSG places, on which nodes its
+// instances have room: those that run and those that are planned.
+func hints(workloads []psg.Workload, asks []psg.AskStatus) map[string]psg.Hint {
+	all := map[string]psg.Hint{}
+	for i := range workloads {
+		w := &workloads[i]
+		hint := psg.Hint{}
+		for _, status := range asks {
+			if status.Ask.Workload == w.ID && status.Placement != nil {
+				hint[status.Placement.Node]++
+			}
+		}
+		if len(hint) > 0 && startsByAsking(w) {
+			all[w.ID.Group] = hint
+		}
+	}
+	return all
+}

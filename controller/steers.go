@@ -1,0 +1,164 @@
+package controller
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/ledger"
+)
+
+// steers is which jobs are to be attended to, and when: at most one entry for
+// each job with something to do, or that was changed lately.
+type steers struct {
+	news chan struct{} // holds a token while there is something new to look at
+
+	mu      sync.Mutex
+	active  bool // somebody attends: without, nothing is noted
+	jobs    map[psg.JobID]*steerJob
+	figures SteerFigures
+}
+
+type steerJob struct {
+	due    time.Time // zero means nothing to do
+	failed time.Duration
+	spent  []time.Time // of the last changes, oldest first; at most maxStages
+}
+
+// SteerFigures counts what steering has cost since this controller started.
+type SteerFigures struct {
+	Versions int // job versions written
+	Stops    int // allocations stopped for others to start elsewhere
+}
+
+func newSteers() *steers {
+	return &steers{news: make(chan struct{}, 1), jobs: map[psg.JobID]*steerJob{}}
+}
+
+// Figures returns what steering has cost.
+func (c *Controller) Figures() SteerFigures {
+	c.steers.mu.Lock()
+	defer c.steers.mu.Unlock()
+	return c.steers.figures
+}
+
+func (s *steers) open() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.active = true
+	clear(s.jobs)
+}
+
+func (s *steers) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.active = false
+}
+
+// note has a job attended to once it has settled.
+func (s *steers) note(job psg.JobID, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.active {
+		return
+	}
+	known := s.jobs[job]
+	if known == nil {
+		known = new(steerJob)
+		s.jobs[job] = known
+	}
+	if known.failed == 0 {
+		known.due = now.Add(settle)
+	}
+	signal(s.news)
+}
+
+// wait is how long until a job is due.
+func (s *steers) wait(now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := stageEvery
+	for _, job := range s.jobs {
+		if !job.due.IsZero() {
+			next = min(next, max(0, job.due.Sub(now)))
+		}
+	}
+	return next
+}
+
+// due returns the jobs whose time has come, the longest overdue first.
+func (s *steers) due(now time.Time) []psg.JobID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var ids []psg.JobID
+	for id, job := range s.jobs {
+		switch {
+		case !job.due.IsZero() && !job.due.After(now):
+			ids = append(ids, id)
+		case job.due.IsZero() && len(job.recent(now)) == 0:
+			delete(s.jobs, id)
+		}
+	}
+	slices.SortFunc(ids, func(a, b psg.JobID) int {
+		return cmp.Or(s.jobs[a].due.Compare(s.jobs[b].due), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Job, b.Job))
+	})
+	for _, id := range ids {
+		s.jobs[id].due = time.Time{}
+	}
+	return ids
+}
+
+// done says how attending to a job went: after a failure it is tried again,
+// each time later.
+func (s *steers) done(id psg.JobID, now time.Time, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	job := s.jobs[id]
+	switch {
+	case job == nil:
+	case err == nil:
+		job.failed = 0
+	default:
+		job.failed = min(max(2*job.failed, steerRetry), stageEvery)
+		job.due = now.Add(job.failed)
+	}
+}
+
+// recent are the changes of the job that still count.
+func (j *steerJob) recent(now time.Time) []time.Time {
+	j.spent = slices.DeleteFunc(j.spent, func(at time.Time) bool { return now.Sub(at) >= maxStages*stageEvery })
+	return j.spent
+}
+
+// spend reports whether a job may be changed once more, and counts it: three
+// times at once, and once a minute in the long run.
+func (s *steers) spend(id psg.JobID, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	job := s.jobs[id]
+	if job == nil {
+		return false
+	}
+	if len(job.recent(now)) >= maxStages {
+		return false
+	}
+	job.spent = append(job.spent, now)
+	return true
+}
+
+func (s *steers) count(changed bool, stops int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if changed {
+		s.figures.Versions++
+	}
+	s.figures.Stops += stops
+}
+
+// job returns a job's workloads and asks as committed.
+func (c *Controller) job(id psg.JobID) (workloads []psg.Workload, asks []psg.AskStatus) {
+	c.view(func(s *ledger.State) { workloads, asks = s.Job(id) })
+	return workloads, asks
+}

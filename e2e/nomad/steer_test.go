@@ -1,0 +1,116 @@
+package nomad_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/nomad/api"
+
+	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/shim"
+)
+
+func driverBinary(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	binary := filepath.Join(dir, "nomad-driver-psg")
+	if out, err := exec.Command("go", "build", "-o", binary, "github.com/psgrid/psg/cmd/nomad-driver-psg").CombinedOutput(); err != nil {
+		t.Fatalf("build driver: %v\n%s", err, out)
+	}
+	return binary
+}
+
+// sleeper is a job of one group whose instances do nothing.
+func sleeper(id string, count, cpu, memory int) *api.Job {
+	job := api.NewServiceJob(id, id, "global", 50)
+	job.Datacenters = []string{"*"}
+	task := api.NewTask("main", "raw_exec").SetConfig("command", "/bin/sleep").SetConfig("args", []string{"3600"})
+	task.Resources = &api.Resources{CPU: &cpu, MemoryMB: &memory}
+	task.LogConfig = &api.LogConfig{Disabled: new(true)}
+	task.KillTimeout = new(time.Second)
+	return job.AddTaskGroup(api.NewTaskGroup("g", count).AddTask(task))
+}
+
+// TestSteer_PlacesWhereHinted registers jobs of 1 to 5 instances with a random
+// distribution over three unevenly loaded nodes, with and without constraints,
+// affinities and spreads of the user's own, and counts how many land exactly.
+func TestSteer_PlacesWhereHinted(t *testing.T) {
+	c := startCluster(t, "", client{cpu: 20000, memory: 20000}, client{cpu: 9000, memory: 12000}, client{cpu: 14000, memory: 9000})
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i, node := range c.nodes { // uneven load
+		load := Pinned(sleeper(fmt.Sprint("load", i), 1, 500+3000*i, 600+1500*(2-i)), node)
+		c.register(load)
+	}
+	const tries = 100
+	exact := 0
+	for i := range tries {
+		id := fmt.Sprint("job", i)
+		count := 1 + i%5
+		job := sleeper(id, count, 100+rng.IntN(800), 64+rng.IntN(800))
+		users(rng, job, c.nodes)
+		want := psg.Hint{}
+		for range count {
+			want[psg.NodeID(c.nodes[rng.IntN(3)])]++
+		}
+		c.register(shim.Steer(job, map[string]psg.Hint{"g": want}))
+		c.until(10*time.Second, id+" is placed", func() bool { return len(c.allocs(id)) == count })
+		got := psg.Hint{}
+		for _, a := range c.allocs(id) {
+			got[psg.NodeID(a.NodeID)]++
+		}
+		if maps.Equal(got, want) {
+			exact++
+		} else {
+			t.Logf("%s: got %v, want %v", id, c.short(got), c.short(want))
+		}
+		c.purge(id)
+	}
+	t.Logf("%d of %d placements are exactly as hinted", exact, tries)
+	if exact < 95*tries/100 {
+		t.Errorf("%d of %d placements are exactly as hinted, want 95 of 100", exact, tries)
+	}
+}
+
+// users gives the job wishes of the user's own, which do not contradict a hint
+// on any node but pull elsewhere.
+func users(rng *rand.Rand, job *api.Job, nodes []string) {
+	g := job.TaskGroups[0]
+	if rng.IntN(2) == 0 {
+		g.Constraints = append(g.Constraints, api.NewConstraint("${attr.kernel.name}", "=", "linux"))
+	}
+	if rng.IntN(3) == 0 {
+		g.Affinities = append(g.Affinities, api.NewAffinity("${node.unique.name}", "=", fmt.Sprint("client", rng.IntN(3)), 50))
+	}
+	if rng.IntN(3) == 0 {
+		job.Spreads = append(job.Spreads, api.NewSpread("${node.datacenter}", 50, nil))
+	}
+}
+
+// Pinned binds a job to a node.
+func Pinned(job *api.Job, node string) *api.Job {
+	job.Constraints = append(job.Constraints, api.NewConstraint("${node.unique.id}", "=", node))
+	return job
+}
+
+func (c *cluster) register(job *api.Job) {
+	c.Helper()
+	if _, _, err := c.client.Jobs().Register(job, nil); err != nil {
+		c.Fatalf("register %s: %v", *job.ID, err)
+	}
+}
+
+// short writes a hint with the clients' numbers.
+func (c *cluster) short(hint psg.Hint) map[int]int {
+	out := map[int]int{}
+	for i, node := range c.nodes {
+		if n := hint[psg.NodeID(node)]; n > 0 {
+			out[i] = n
+		}
+	}
+	return out
+}

@@ -1,0 +1,26 @@
+package ledger
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/psgrid/psg"
+)
+
+// Job returns the workloads of a job and where their asks stand, those that are
+// over left out, each by ID. It looks at every ask there is.
+func (s *State) Job(id psg.JobID) (workloads []psg.Workload, asks []psg.AskStatus) {
+	for _, w := range s.workloads {
+		if w.ID.JobID() == id {
+			workloads = append(workloads, *w)
+		}
+	}
+	for _, status := range s.asks {
+		if status.Ask.Workload.JobID() == id && !status.Over() {
+			asks = append(asks, *status)
+		}
+	}
+	slices.SortFunc(workloads, func(a, b psg.Workload) int { return a.ID.Compare(b.ID) })
+	slices.SortFunc(asks, func(a, b psg.AskStatus) int { return cmp.Compare(a.Ask.ID, b.Ask.ID) })
+	return workloads, asks
+}

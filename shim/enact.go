@@ -1,0 +1,236 @@
+package shim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/nomad/api"
+
+	"github.com/psgrid/psg"
+)
+
+// Enactor carries out in Nomad what the controller has decided about where. Its
+// client's token must be allowed to read and submit jobs, and to stop
+// allocations, in every namespace that PSG places.
+type Enactor struct{ client *api.Client }
+
+// NewEnactor returns an Enactor.
+func NewEnactor(client *api.Client) *Enactor { return &Enactor{client} }
+
+// maxConflicts bounds how often a registration is tried again because somebody
+// else changed the job in between.
+const maxConflicts = 5
+
+// Steer writes hints into a job, and takes its hold off, unless all of it is so
+// already, in one job version that keeps the user's source. It reports whether
+// it wrote one: not for a batch job of which an instance has completed, because
+// Nomad runs those again under a new version. leads is asked just before: an error of it stops everything.
+//
+// A job that is gone, stopped, or a child that Nomad's API cannot change is
+// psg.ErrUnknown; one that must not be changed now, such as while a deployment
+// runs, is psg.ErrBusy.
+func (e *Enactor) Steer(ctx context.Context, s psg.Steering, leads func() error) (changed bool, err error) {
+	for range maxConflicts {
+		changed, err = e.steerOnce(ctx, s, leads)
+		if err == nil || !strings.Contains(err.Error(), api.RegisterEnforceIndexErrPrefix) {
+			return changed, err
+		}
+	}
+	return false, fmt.Errorf("steer job %q: it changes all the time: %w", s.Job.Job, psg.ErrBusy)
+}
+
+func (e *Enactor) steerOnce(ctx context.Context, s psg.Steering, leads func() error) (bool, error) {
+	d, err := e.fetch(ctx, s.Job)
+	if err != nil {
+		return false, err
+	}
+	if err := changeable(d.job); err != nil {
+		return false, err
+	}
+	wanted := Steer(d.job, s.Hints)
+	if s.Release {
+		wanted = unheld(wanted)
+	}
+	before := d.job
+	if err := d.set(wanted); err != nil {
+		return false, err
+	}
+	if same(before, wanted) {
+		return false, nil
+	}
+	if !s.Release {
+		if reruns, err := e.wouldRerun(ctx, s.Job, before); reruns || err != nil {
+			return false, err
+		}
+		if err := e.mayInterrupt(ctx, s); err != nil {
+			return false, err
+		}
+	}
+	submission, err := e.submission(ctx, s.Job, before)
+	if err != nil {
+		return false, err
+	}
+	if err := leads(); err != nil {
+		return false, err
+	}
+	return true, e.register(ctx, s.Job, d, submission)
+}
+
+// fetch reads a job as JSON, so that what this client does not know is kept.
+func (e *Enactor) fetch(ctx context.Context, id psg.JobID) (*draft, error) {
+	var raw json.RawMessage
+	_, err := e.client.Raw().Query("/v1/job/"+url.PathEscape(id.Job), &raw, query(ctx, id.Namespace))
+	switch {
+	case err != nil && notFound(err):
+		return nil, fmt.Errorf("read job %q: %w to nomad", id.Job, psg.ErrUnknown)
+	case err != nil:
+		return nil, fmt.Errorf("read job %q: %w: %w", id.Job, psg.ErrUnavailable, err)
+	}
+	return newDraft(raw)
+}
+
+// changeable reports why a job cannot be registered again. Nomad's HTTP API has
+// no place for what ties a dispatched or periodic child to its parent.
+func changeable(job *api.Job) error {
+	switch {
+	case job.Stop != nil && *job.Stop:
+		return fmt.Errorf("job %q is stopped: %w", text(job.ID), psg.ErrUnknown)
+	case job.Dispatched || text(job.ParentID) != "":
+		return fmt.Errorf("job %q is a child of %q, which Nomad's API cannot change: %w", text(job.ID), text(job.ParentID), psg.ErrUnknown)
+	}
+	return nil
+}
+
+// same reports whether two forms of one job say the same.
+func same(a, b *api.Job) bool {
+	first, err := json.Marshal(a)
+	if err != nil {
+		return false
+	}
+	second, err := json.Marshal(b)
+	return err == nil && string(first) == string(second)
+}
+
+// wouldRerun reports whether a new version of a batch job would run again what
+// has completed.
+func (e *Enactor) wouldRerun(ctx context.Context, id psg.JobID, job *api.Job) (bool, error) {
+	if text(job.Type) != api.JobTypeBatch {
+		return false, nil
+	}
+	allocs, _, err := e.client.Jobs().Allocations(id.Job, false, query(ctx, id.Namespace))
+	if err != nil {
+		return false, fmt.Errorf("read allocations of job %q: %w: %w", id.Job, psg.ErrUnavailable, err)
+	}
+	return slices.ContainsFunc(allocs, func(a *api.AllocationListStub) bool {
+		return a.ClientStatus == api.AllocClientStatusComplete && a.DesiredStatus == api.AllocDesiredStatusRun
+	}), nil
+}
+
+// mayInterrupt refuses with psg.ErrBusy while a deployment runs, because a new
+// version of the job would replace it. One that waits for this very change, and
+// has no canaries to lose, goes on under the new version.
+func (e *Enactor) mayInterrupt(ctx context.Context, s psg.Steering) error {
+	deployment, _, err := e.client.Jobs().LatestDeployment(s.Job.Job, query(ctx, s.Job.Namespace))
+	if err != nil {
+		return fmt.Errorf("read deployment of job %q: %w: %w", s.Job.Job, psg.ErrUnavailable, err)
+	}
+	if deployment == nil {
+		return nil
+	}
+	switch deployment.Status {
+	case api.DeploymentStatusSuccessful, api.DeploymentStatusFailed, api.DeploymentStatusCancelled:
+		return nil
+	case api.DeploymentStatusRunning:
+	default:
+		return fmt.Errorf("job %q has a deployment that is %s: %w", s.Job.Job, deployment.Status, psg.ErrBusy)
+	}
+	if !s.Supersede {
+		return fmt.Errorf("job %q has a deployment that runs: %w", s.Job.Job, psg.ErrBusy)
+	}
+	for name, group := range deployment.TaskGroups {
+		if group.DesiredCanaries > 0 && !group.Promoted {
+			return fmt.Errorf("job %q has canaries of group %q that are not promoted yet: %w", s.Job.Job, name, psg.ErrBusy)
+		}
+	}
+	return nil
+}
+
+// submission is the user's source of the job's version, nil if Nomad keeps none.
+func (e *Enactor) submission(ctx context.Context, id psg.JobID, job *api.Job) (*api.JobSubmission, error) {
+	if job.Version == nil {
+		return nil, nil
+	}
+	found, _, err := e.client.Jobs().Submission(id.Job, int(*job.Version), query(ctx, id.Namespace))
+	switch {
+	case err != nil && notFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read source of job %q: %w: %w", id.Job, psg.ErrUnavailable, err)
+	}
+	return found, nil
+}
+
+func (e *Enactor) register(ctx context.Context, id psg.JobID, d *draft, submission *api.JobSubmission) error {
+	delete(d.raw, "VersionTag") // names the version it was put on
+	request := map[string]any{"Job": d.raw, "EnforceIndex": true, "JobModifyIndex": d.job.JobModifyIndex}
+	if submission != nil {
+		request["Submission"] = submission
+	}
+	write := (&api.WriteOptions{Namespace: id.Namespace}).WithContext(ctx)
+	if _, err := e.client.Raw().Write("/v1/jobs", request, nil, write); err != nil {
+		return fmt.Errorf("register job %q: %w", id.Job, err)
+	}
+	return nil
+}
+
+// Stop stops one allocation, in whose place Nomad starts another. One that is
+// gone already is stopped.
+func (e *Enactor) Stop(ctx context.Context, alloc psg.AllocID) error {
+	_, err := e.client.Allocations().Stop(&api.Allocation{ID: string(alloc)}, query(ctx, api.AllNamespacesNamespace))
+	var answer api.UnexpectedResponseError
+	if err != nil && !(errors.As(err, &answer) && (answer.StatusCode() == 404 || strings.Contains(answer.Body(), "alloc not found"))) {
+		return fmt.Errorf("stop allocation %s: %w", alloc, err)
+	}
+	return nil
+}
+
+// unheld returns the job without the hold constraint, at whichever level it
+// stands, and without changing the job itself.
+func unheld(job *api.Job) *api.Job {
+	out := *job
+	out.Constraints = released(job.Constraints)
+	out.TaskGroups = slices.Clone(job.TaskGroups)
+	for i, g := range out.TaskGroups {
+		if g == nil {
+			continue
+		}
+		group := *g
+		group.Constraints = released(g.Constraints)
+		group.Tasks = slices.Clone(g.Tasks)
+		for j, task := range group.Tasks {
+			if task != nil && heldBy(task.Constraints) {
+				free := *task
+				free.Constraints = released(task.Constraints)
+				group.Tasks[j] = &free
+			}
+		}
+		out.TaskGroups[i] = &group
+	}
+	return &out
+}
+
+func released(constraints []*api.Constraint) []*api.Constraint {
+	if !heldBy(constraints) {
+		return constraints
+	}
+	kept := slices.DeleteFunc(slices.Clone(constraints), func(c *api.Constraint) bool { return c != nil && isHold(c) })
+	if len(kept) == 0 {
+		return nil
+	}
+	return kept
+}
