@@ -120,7 +120,10 @@ func (c serveConfig) lead(ctx context.Context, decider *controller.Controller) e
 	if c.nomad == nil {
 		return nil
 	}
-	return ended(ctx, c.watch(ctx, decider)) // lists the world anew
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return ended(ctx, c.watch(ctx, decider)) }) // lists the world anew
+	group.Go(func() error { return ended(ctx, decider.Steer(ctx, shim.NewEnactor(c.nomad))) })
+	return group.Wait()
 }
 
 // self is how others reach this controller.
@@ -138,6 +141,8 @@ type store struct{ rules *policies.Store }
 func (s store) Rule(ctx context.Context, w *psg.Workload, view *psg.Snapshot) (psg.Ruling, error) {
 	return s.rules.Current().Rule(ctx, w, view)
 }
+
+func (s store) Sequel(view *psg.Snapshot) psg.Sequel { return s.rules.Current().Sequel(view) }
 
 // openBus connects to the cluster, or to a server that it starts.
 func (c serveConfig) openBus(ctx context.Context) (transport *bus.Bus, natsURL string, closeBus func(), err error) {
