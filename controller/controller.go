@@ -34,9 +34,10 @@ type Log interface {
 
 // Policy rules on one workload against every node of a snapshot. A policy that
 // fails denies, with its error as the reason; Rule returns an error only when
-// ctx ends.
+// ctx ends. Sequel judges placements that follow from rulings on one snapshot.
 type Policy interface {
 	Rule(ctx context.Context, w *psg.Workload, view *psg.Snapshot) (psg.Ruling, error)
+	Sequel(view *psg.Snapshot) psg.Sequel
 }
 
 // Jobs finds a workload that an allocation belongs to before its registration

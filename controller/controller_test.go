@@ -218,6 +218,25 @@ func TestCycle_DeniesWithThePolicysReasonAndGrantsOnceItNoLongerHolds(t *testing
 	}
 }
 
+func TestCycle_KeepsPolicysLimitsWithinOneCycle(t *testing.T) {
+	gold, training := workload("chat", "inference", 64), workload("finetune", "training", 64)
+	gold.Tier = "gold"
+	training.Devices = []psg.DeviceAsk{{Name: "gpu", Count: 1, MilliGPU: 1000}}
+	w := newWorld(t, tempLog(t), jobs{gold.ID: gold, training.ID: training})
+	w.report(psg.NodeChanged{Node: testNode("n1")}, psg.NodeChanged{Node: testNode("n2")})
+	w.place(0, gate(gold, "g1", "n1"))
+
+	// Gold inference on n1: at most one of these may run there.
+	orders := w.place(0, gate(training, "t1", "n1"), gate(training, "t2", "n1"))
+	kinds := map[psg.OrderKind]int{}
+	for _, order := range orders {
+		kinds[order.Kind]++
+	}
+	if kinds[psg.Grant] != 1 || kinds[psg.Steer] != 1 {
+		t.Errorf("orders = %v, want one grant on n1 and one steered to n2", kinds)
+	}
+}
+
 func TestCycle_AnswersElsewhereWithThePlannedNode(t *testing.T) {
 	web := workload("web", "service", 3000)
 	w := newWorld(t, tempLog(t), jobs{web.ID: web})

@@ -64,6 +64,9 @@ func (c *Controller) decide(ctx context.Context, resizes []*resize, now time.Tim
 	plan := c.engine.Solve(placement.Problem{
 		Now: now, Seed: c.state.Sequence(), Asks: asks, Rulings: rulings, Rows: rows(view),
 	})
+	if plan, err = c.lawful(ctx, plan, view); err != nil {
+		return nil, err
+	}
 	return c.decisions(plan, now), nil
 }
 

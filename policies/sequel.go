@@ -9,11 +9,9 @@ import (
 	"github.com/psgrid/psg/hclspec"
 )
 
-// Sequel judges the placements of one plan one after another, each on the
-// cluster as those before it leave it. The rulings that the plan was made from
-// see the snapshot only: where a policy allows one training workload on a node,
-// they allow each of two. It is for one goroutine.
-type Sequel struct {
+// sequel is a psg.Sequel. Where a policy allows one training workload on a node,
+// the rulings on one snapshot allow each of two; this denies the second.
+type sequel struct {
 	set      *Set
 	snapshot *psg.Snapshot
 	base     *view
@@ -25,12 +23,12 @@ type Sequel struct {
 }
 
 // Sequel begins with what a snapshot holds.
-func (s *Set) Sequel(snapshot *psg.Snapshot) *Sequel {
-	return &Sequel{set: s, snapshot: snapshot, base: s.viewer.of(snapshot, s.fed.Load()), changed: map[int]bool{}}
+func (s *Set) Sequel(snapshot *psg.Snapshot) psg.Sequel {
+	return &sequel{set: s, snapshot: snapshot, base: s.viewer.of(snapshot, s.fed.Load()), changed: map[int]bool{}}
 }
 
 // Free takes away what an ask holds, such as a reservation that is used.
-func (q *Sequel) Free(ask psg.RequestID) {
+func (q *sequel) Free(ask psg.RequestID) {
 	for i := range q.snapshot.Placements {
 		p := &q.snapshot.Placements[i]
 		if row, ok := q.snapshot.Row(p.Node); ok && p.Ask.ID == ask {
@@ -43,12 +41,12 @@ func (q *Sequel) Free(ask psg.RequestID) {
 }
 
 // Judged is how often policy had to be asked.
-func (q *Sequel) Judged() int { return q.judged }
+func (q *sequel) Judged() int { return q.judged }
 
 // Admit says what denies a placement after the ones before it; none means that
 // it is allowed, and it counts from then on. It asks policy only if what the
 // ruling saw has changed. The error is only ever that ctx ended.
-func (q *Sequel) Admit(ctx context.Context, w *psg.Workload, p psg.Placement) ([]psg.Reason, error) {
+func (q *sequel) Admit(ctx context.Context, w *psg.Workload, p psg.Placement) ([]psg.Reason, error) {
 	row, ok := q.snapshot.Row(p.Node)
 	if !ok {
 		return nil, fmt.Errorf("judge %s on node %q: %w", w.ID, p.Node, psg.ErrUnknown)
@@ -67,7 +65,7 @@ func (q *Sequel) Admit(ctx context.Context, w *psg.Workload, p psg.Placement) ([
 }
 
 // change replaces what is on a row.
-func (q *Sequel) change(row int, with func([]resident) []resident) {
+func (q *sequel) change(row int, with func([]resident) []resident) {
 	if q.residents == nil {
 		q.residents = slices.Clone(q.base.holding.residents)
 	}
@@ -76,7 +74,7 @@ func (q *Sequel) change(row int, with func([]resident) []resident) {
 }
 
 // judge asks every policy that applies about one row as it is now.
-func (q *Sequel) judge(ctx context.Context, w *psg.Workload, row int) ([]psg.Reason, error) {
+func (q *sequel) judge(ctx context.Context, w *psg.Workload, row int) ([]psg.Reason, error) {
 	q.judged++
 	node := &q.snapshot.Nodes[row]
 	residents := q.residents

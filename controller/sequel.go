@@ -1,0 +1,118 @@
+package controller
+
+import (
+	"context"
+
+	"github.com/psgrid/psg"
+)
+
+// maxJudged bounds how often one cycle asks policy about placements that
+// others of the same plan have changed the ground for. The rest of the plan is
+// left to the next cycle.
+const maxJudged = 256
+
+// lawful returns the part of a plan that policy allows taken together. Rulings
+// are made on one snapshot: where policy allows one training workload on a
+// node, they allow each of two. What it leaves out stays pending and is solved
+// anew on what was placed; gangs are kept or left out whole. A plan of which
+// nothing can stand gets refusals instead.
+func (c *Controller) lawful(ctx context.Context, plan psg.Plan, view *psg.Snapshot) (psg.Plan, error) {
+	sequel := c.policy.Sequel(view)
+	for _, used := range plan.Consumed {
+		sequel.Free(used)
+	}
+	kept, denied := plan, []psg.Refusal(nil)
+	kept.Placements = nil
+	for _, unit := range units(plan.Placements, view) {
+		if sequel.Judged() >= maxJudged {
+			c.dirty = true
+			break
+		}
+		reasons, err := admitAll(ctx, sequel, unit, view)
+		switch {
+		case err != nil:
+			return psg.Plan{}, err
+		case len(reasons) == 0:
+			kept.Placements = append(kept.Placements, unit...)
+		default:
+			denied = append(denied, deniedAfter(unit, reasons)...)
+		}
+	}
+	if len(denied) > 0 && len(kept.Placements) == 0 {
+		kept.Refusals = append(kept.Refusals, denied...)
+	}
+	c.dirty = c.dirty || len(denied) > 0 && len(kept.Placements) > 0
+	kept.Consumed = usedBy(plan.Consumed, kept.Placements, view)
+	return kept, nil
+}
+
+// units groups placements that stand or fall together: a gang's, or one alone.
+func units(placements []psg.Placement, view *psg.Snapshot) [][]psg.Placement {
+	var out [][]psg.Placement
+	gangs := map[psg.GangID]int{}
+	for _, p := range placements {
+		var gang psg.GangID
+		if w := view.Workload(p.Ask.Workload); w != nil {
+			gang = w.Gang
+		}
+		at, known := gangs[gang]
+		if gang == "" || !known {
+			at = len(out)
+			out = append(out, nil)
+			gangs[gang] = at
+		}
+		out[at] = append(out[at], p)
+	}
+	return out
+}
+
+func admitAll(ctx context.Context, sequel psg.Sequel, unit []psg.Placement, view *psg.Snapshot) ([]psg.Reason, error) {
+	for _, p := range unit {
+		w := view.Workload(p.Ask.Workload)
+		if w == nil {
+			continue // seen running without a registration: nothing to judge by
+		}
+		if reasons, err := sequel.Admit(ctx, w, p); err != nil || len(reasons) > 0 {
+			return reasons, err
+		}
+	}
+	return nil, nil
+}
+
+func deniedAfter(unit []psg.Placement, reasons []psg.Reason) []psg.Refusal {
+	refusals := make([]psg.Refusal, len(unit))
+	for i, p := range unit {
+		refusals[i] = psg.Refusal{
+			Ask: p.Ask.ID, State: psg.Denied,
+			Summary: reasons[0].Source + ": " + reasons[0].Text,
+			Nearest: []psg.NearMiss{{Node: p.Node, Missing: reasons}},
+		}
+	}
+	return refusals
+}
+
+// usedBy keeps, of the reservations that a plan uses up, as many as the kept
+// placements can have used: of the same workload.
+func usedBy(consumed []psg.RequestID, kept []psg.Placement, view *psg.Snapshot) []psg.RequestID {
+	if len(consumed) == 0 {
+		return nil
+	}
+	places := map[psg.WorkloadID]int{}
+	for _, p := range kept {
+		if p.Ask.Hold == 0 {
+			places[p.Ask.Workload]++
+		}
+	}
+	owner := map[psg.RequestID]psg.WorkloadID{}
+	for _, p := range view.Placements {
+		owner[p.Ask.ID] = p.Ask.Workload
+	}
+	var used []psg.RequestID
+	for _, id := range consumed {
+		if w := owner[id]; places[w] > 0 {
+			places[w]--
+			used = append(used, id)
+		}
+	}
+	return used
+}
