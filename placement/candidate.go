@@ -77,7 +77,7 @@ func (e *Engine) fitsAt(c *class, slot int32) (candidate, bool) {
 	if !c.shape.counts() {
 		return found, true
 	}
-	o := objections{verdictOnly: true}
+	o := objections{mode: verdictOnly}
 	c.shape.own.objectCell(e.slots[slot], &o)
 	return found, !o.raised
 }

@@ -50,17 +50,17 @@ func (n *node) objectCards(s *shape, v *verdict, o *objections) {
 	}
 	each := false
 	for i := range s.devices {
-		ask := &s.devices[i]
+		ask, text := &s.devices[i], s.deviceTexts[i]
 		have, free := bits.OnesCount64(v.cards[i]), n.canServe(ask, v.cards[i])
 		if free >= ask.Count {
 			continue
 		}
 		each = true
 		if have < ask.Count {
-			o.seen("device", deviceText(ask), fmt.Sprintf(": %d of %d here", have, ask.Count))
+			o.seen("device", text, fmt.Sprintf(": %d of %d here", have, ask.Count))
 			continue
 		}
-		o.short("device", deviceText(ask), int64(1000*(ask.Count-free)/ask.Count), ": %d of %d free", free, ask.Count)
+		o.short("device", text, int64(1000*(ask.Count-free)/ask.Count), ": %d of %d free", free, ask.Count)
 	}
 	if !each {
 		o.short("device", "its devices together", 1000, ": each ask fits alone, not all on one node%s", s.together())

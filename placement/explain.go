@@ -1,16 +1,11 @@
 package placement
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/psgrid/psg"
 )
-
-// mostNearest is how many near misses a refusal names.
-const mostNearest = 3
 
 // explanations holds one refusal per class: those who are refused alike are
 // told alike, what the cluster looked like when the cycle was decided.
@@ -43,13 +38,6 @@ func (x *explanations) now(s *solver, at int) {
 	*a = answer{refusal: &r}
 }
 
-// miss is one node that does not fit.
-type miss struct {
-	node   *node
-	list   []objection
-	weight int64
-}
-
 // explainClass looks at every node for why a class's workload has none. It is
 // brief once the budget is spent.
 func (e *Engine) explainClass(w *workload, c *class, stop func() bool) psg.Refusal {
@@ -65,13 +53,22 @@ func (e *Engine) explainClass(w *workload, c *class, stop func() bool) psg.Refus
 		r.Summary = "no node has room; the cycle's time was up before it could say why"
 		return r
 	}
-	g := gatherer{counts: make(map[psg.Reason]int)}
+	var g gatherer
+	o := objections{mode: inBrief}
 	for _, n := range e.slots {
 		if n != nil {
-			g.add(e.object(w, c, n))
+			o.list = o.list[:0]
+			e.object(w, c, n, &o)
+			g.add(n, o.list)
 		}
 	}
-	g.fill(&r)
+	var nearest []nearMiss
+	for _, m := range g.nearest {
+		full := objections{}
+		e.object(w, c, m.node, &full)
+		nearest = append(nearest, nearMiss{m.node, full.list})
+	}
+	g.fill(&r, nearest)
 	return r
 }
 
@@ -84,18 +81,19 @@ func (e *Engine) explainNode(ask *psg.Ask, w *workload, c *class, n *node) psg.R
 		r.Excluded = []psg.Exclusion{{Reason: psg.Reason{Source: "node", Text: "not known"}, Nodes: 1}}
 		return r
 	}
-	m := e.object(w, c, n)
+	var o objections
+	e.object(w, c, n, &o)
 	if i := e.totalReached(c.shape); i >= 0 {
 		limit := &e.cfg.Limits[i]
-		m.list = append(m.list, objection{source: "limit " + limit.Name, text: fmt.Sprintf("at most %d in the cluster", limit.Total)})
+		o.raise("limit "+limit.Name, "at most %d in the cluster", limit.Total)
 	}
 	var texts []string
 	near := psg.NearMiss{Node: n.spec.ID}
-	for _, o := range m.list {
-		r.Excluded = append(r.Excluded, psg.Exclusion{Reason: o.general(), Nodes: 1})
-		near.Missing = append(near.Missing, o.precise())
-		texts = append(texts, inWords(o))
-		if o.policy {
+	for _, why := range o.list {
+		r.Excluded = append(r.Excluded, psg.Exclusion{Reason: why.general(), Nodes: 1})
+		near.Missing = append(near.Missing, why.precise())
+		texts = append(texts, inWords(why))
+		if why.policy {
 			r.State = psg.Denied
 		}
 	}
@@ -104,20 +102,19 @@ func (e *Engine) explainNode(ask *psg.Ask, w *workload, c *class, n *node) psg.R
 	return r
 }
 
-// object lists all that keeps a workload off a node now.
-func (e *Engine) object(w *workload, c *class, n *node) miss {
-	o := objections{}
+// object raises all that keeps a workload off a node now.
+func (e *Engine) object(w *workload, c *class, n *node, o *objections) {
 	s := c.shape
 	v := s.filter.on(e, n.slot)
 	if !v.ok {
-		s.filter.object(n, &o)
+		s.filter.object(n, o)
 		judged := s.filter.matching(n)
 		v = &judged
 	}
-	e.objectPolicy(c, n, &o)
-	e.rooms[n.slot].object(s.request, &o)
-	n.objectCards(s, v, &o)
-	s.ports.object(n, &o)
+	e.objectPolicy(c, n, o)
+	e.rooms[n.slot].object(s.request, o)
+	n.objectCards(s, v, o)
+	s.ports.object(n, o)
 	for _, i := range s.limits {
 		limit := &e.cfg.Limits[i]
 		if limit.PerNode > 0 && !limit.Soft && n.limits[i] >= limit.PerNode {
@@ -128,13 +125,8 @@ func (e *Engine) object(w *workload, c *class, n *node) miss {
 		o.short("constraint", string(psg.DistinctHosts), 1000, ": an instance is here already")
 	}
 	if s.counts() {
-		w.objectCell(n, &o)
+		w.objectCell(n, o)
 	}
-	m := miss{node: n, list: o.list}
-	for i := range o.list {
-		m.weight += o.list[i].weight
-	}
-	return m
 }
 
 func (e *Engine) objectPolicy(c *class, n *node, o *objections) {
@@ -143,125 +135,10 @@ func (e *Engine) objectPolicy(c *class, n *node, o *objections) {
 	}
 	row := e.rulings.byRow[n.slot]
 	if row < 0 {
-		o.raise("policy", "the node is newer than the ruling")
-		o.list[len(o.list)-1].policy = true
+		o.denied(psg.Reason{Source: "policy", Text: "the node is newer than the ruling"})
 		return
 	}
 	for _, reason := range c.judged.ruling.Why(row) {
-		o.raise(reason.Source, "%s", reason.Text)
-		o.list[len(o.list)-1].policy = true
+		o.denied(reason)
 	}
-}
-
-// gatherer sums objections over nodes and keeps the nearest misses.
-type gatherer struct {
-	nodes     int
-	counts    map[psg.Reason]int
-	nearest   []miss
-	qualified int // nodes whose own qualities suit
-	denied    int // of those, nodes that policy denies
-	anyDenied int
-}
-
-func (g *gatherer) add(m miss) {
-	g.nodes++
-	qualified, denied := true, false
-	seen := make(map[psg.Reason]bool, len(m.list))
-	for _, o := range m.list {
-		if reason := o.general(); !seen[reason] {
-			seen[reason] = true
-			g.counts[reason]++
-		}
-		switch {
-		case o.policy:
-			denied = true
-		case o.weight >= farAway:
-			qualified = false
-		}
-	}
-	if qualified {
-		g.qualified++
-	}
-	if denied {
-		g.anyDenied++
-		if qualified {
-			g.denied++
-		}
-	}
-	g.nearest = append(g.nearest, m)
-	slices.SortStableFunc(g.nearest, nearer)
-	g.nearest = g.nearest[:min(len(g.nearest), mostNearest)]
-}
-
-// nearer orders misses by how far they are from fitting, then by what else is
-// missing, then by ID.
-func nearer(a, b miss) int {
-	return cmp.Or(cmp.Compare(a.weight, b.weight), cmp.Compare(len(a.list), len(b.list)), cmp.Compare(a.node.spec.ID, b.node.spec.ID))
-}
-
-// fill writes what was gathered into a refusal.
-func (g *gatherer) fill(r *psg.Refusal) {
-	for reason, nodes := range g.counts {
-		r.Excluded = append(r.Excluded, psg.Exclusion{Reason: reason, Nodes: nodes})
-	}
-	slices.SortFunc(r.Excluded, func(a, b psg.Exclusion) int {
-		return cmp.Or(cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Reason.Source, b.Reason.Source), cmp.Compare(a.Reason.Text, b.Reason.Text))
-	})
-	for _, m := range g.nearest {
-		near := psg.NearMiss{Node: m.node.spec.ID}
-		for _, o := range m.list {
-			near.Missing = append(near.Missing, o.precise())
-		}
-		r.Nearest = append(r.Nearest, near)
-	}
-	if g.deniedEverywhere() {
-		r.State = psg.Denied
-	}
-	r.Summary = g.summary()
-}
-
-// deniedEverywhere reports whether policy is what leaves no node: it denies
-// every node that would qualify, or every node there is.
-func (g *gatherer) deniedEverywhere() bool {
-	return g.nodes > 0 && (g.anyDenied == g.nodes || g.qualified > 0 && g.denied == g.qualified)
-}
-
-// summary is the refusal in one line.
-func (g *gatherer) summary() string {
-	if g.nodes == 0 {
-		return "there are no nodes"
-	}
-	best := g.nearest[0]
-	if len(best.list) == 0 {
-		return fmt.Sprintf("room came free on %s after this was decided", best.node.name())
-	}
-	var texts []string
-	for _, o := range best.list {
-		texts = append(texts, inWords(o))
-	}
-	what := strings.Join(texts, "; ")
-	switch {
-	case g.deniedEverywhere():
-		return fmt.Sprintf("policy denies every node: %s on %s%s", what, best.node.name(), g.of())
-	case g.qualified == 0:
-		return fmt.Sprintf("no node qualifies: %s on %s%s", what, best.node.name(), g.of())
-	}
-	return fmt.Sprintf("no node has room: %s on %s%s", what, best.node.name(), g.of())
-}
-
-func (g *gatherer) of() string {
-	if g.nodes == 1 {
-		return ""
-	}
-	return fmt.Sprintf(" (nearest of %d)", g.nodes)
-}
-
-// inWords writes an objection for people. Capacity speaks for itself; the
-// others name their source.
-func inWords(o objection) string {
-	switch o.source {
-	case "capacity", "node", "volume", "spread":
-		return o.text + o.detail
-	}
-	return o.source + " " + o.text + o.detail
 }

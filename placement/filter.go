@@ -174,7 +174,7 @@ func (d *deviceFilter) attracts(card *psg.Device) int64 {
 }
 
 func (f *filter) admits(n *node) bool {
-	o := objections{verdictOnly: true}
+	o := objections{mode: verdictOnly}
 	f.object(n, &o)
 	return !o.raised
 }
@@ -258,11 +258,15 @@ func hostVolume(v *psg.VolumeAsk, n *node, o *objections) {
 func (f *filter) demands(n *node, o *objections) {
 	for i := range f.terms {
 		if t := &f.terms[i]; !t.holds(&n.spec) {
-			if o.verdictOnly {
+			switch o.mode {
+			case inFull:
+				o.seen("constraint", t.text, t.saw(&n.spec))
+			case inBrief:
+				o.seen("constraint", t.text, "")
+			case verdictOnly:
 				o.raised = true
 				return
 			}
-			o.seen("constraint", t.text, t.saw(&n.spec))
 		}
 	}
 }

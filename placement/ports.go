@@ -131,7 +131,7 @@ func (plan *portPlan) fits(n *node) bool {
 	if plan.dynamic == 0 && len(plan.static) == 0 {
 		return true
 	}
-	o := objections{verdictOnly: true}
+	o := objections{mode: verdictOnly}
 	plan.object(n, &o)
 	return !o.raised
 }

@@ -11,15 +11,16 @@ import (
 // how nodes rank for them, policy apart. Workloads of one shape share their
 // candidates.
 type shape struct {
-	key     string
-	filter  *filter
-	request psg.Resources
-	amounts []amount
-	devices []psg.DeviceAsk
-	plain   *psg.DeviceAsk // the only device ask, where it needs no search
-	numa    string
-	ports   portPlan
-	limits  []int
+	key         string
+	filter      *filter
+	request     psg.Resources
+	amounts     []amount
+	devices     []psg.DeviceAsk
+	plain       *psg.DeviceAsk // the only device ask, where it needs no search
+	deviceTexts []string       // the device asks in words
+	numa        string
+	ports       portPlan
+	limits      []int
 	// own is set where placements of the workload's own job matter: then the
 	// shape is this workload's alone.
 	own           *workload
@@ -44,6 +45,9 @@ func (e *Engine) shapeOf(w *workload) *shape {
 			numa: w.spec.NUMA, ports: w.ports, limits: w.limits, classes: make(map[*judgement]*class),
 		}
 		s.plain = s.plainAsk()
+		for i := range s.devices {
+			s.deviceTexts = append(s.deviceTexts, deviceText(&s.devices[i]))
+		}
 		if minding(w) {
 			s.own = w
 			s.distinctHosts, s.distinctJob = distinctHosts(w.spec.Constraints)
