@@ -95,6 +95,7 @@ func (d *Driver) Close() error {
 	d.mu.Lock()
 	d.cancel()
 	placer := d.placer
+	d.placer = nil // closed once, however often the driver is
 	d.mu.Unlock()
 	d.work.Wait()
 	return closePlacer(placer)

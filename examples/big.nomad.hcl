@@ -1,4 +1,5 @@
-# More cards than a node has: PSG queues it, and says what is missing.
+# Four whole cards on one NVLink island: while others hold a part of one, PSG
+# queues it and says what is missing.
 job "big" {
   type = "batch"
 
@@ -12,7 +13,7 @@ job "big" {
 
       config {
         gpu {
-          count  = 64
+          count  = 4
           linked = true
         }
       }

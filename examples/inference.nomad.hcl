@@ -1,5 +1,5 @@
-# Three instances of inference. Where all of them run, the gpu_colocation policy
-# lets no GPU training in.
+# Three instances of inference, a quarter of a card each: they share one. Where
+# all of them run, the gpu_colocation policy lets no GPU training in.
 job "inference" {
   group "model" {
     count = 3
@@ -16,6 +16,10 @@ job "inference" {
 
         labels = {
           model = "ranker"
+        }
+
+        gpu {
+          share = 250
         }
       }
 

@@ -24,7 +24,7 @@ func TestExamples_Translate(t *testing.T) {
 		"training": func(w psg.Workload) bool {
 			return w.Kind == "training" && !w.Preemptible && w.Devices[0].MilliGPU == 1000
 		},
-		"big": func(w psg.Workload) bool { return w.Devices[0].Count == 64 && w.Devices[0].Linked },
+		"big": func(w psg.Workload) bool { return w.Devices[0].Count == 4 && w.Devices[0].Linked },
 		"run": func(w psg.Workload) bool { return w.Tenant == "finance" && w.Tasks[0].Lifecycle == psg.Main },
 	} {
 		data, err := os.ReadFile(filepath.Join(examples, job+".nomad.json"))

@@ -50,7 +50,7 @@ itself. Everything is gone afterwards.`,
 			flags.BoolVar(&config.demo, "demo", false, "end once the examples stand as they should, or fail")
 			flags.StringVar(&config.grpc, "grpc", "127.0.0.1:4680", "`address` of the gRPC face; -demo takes any free port")
 			flags.StringVar(&config.http, "http", "127.0.0.1:4681", "`address` of the REST face; -demo takes any free port")
-			flags.StringVar(&config.level, "log-level", "warn", "`level` of what the parts log")
+			flags.StringVar(&config.level, "log-level", "error", "`level` of what the parts log")
 		},
 		run: func(c *command, args []string) error {
 			if len(args) > 0 {
