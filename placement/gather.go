@@ -134,7 +134,10 @@ func (g *gatherer) summary(nearest []nearMiss) string {
 	case g.qualified == 0:
 		verdict = "no node qualifies"
 	}
-	text := fmt.Sprintf("%s: %s on %s", verdict, strings.Join(texts, "; "), best.node.name())
+	text := fmt.Sprintf("%s: %s", verdict, strings.Join(texts, "; "))
+	if !g.deniedEverywhere() {
+		text += " on " + best.node.name()
+	}
 	if g.nodes > 1 {
 		text += fmt.Sprintf(" (nearest of %d)", g.nodes)
 	}
@@ -142,10 +145,12 @@ func (g *gatherer) summary(nearest []nearMiss) string {
 }
 
 // inWords writes an objection for people. Capacity speaks for itself; the
-// others name their source.
+// others name their source, and policy's is a sentence of its own.
 func inWords(o objection) string {
-	switch o.source {
-	case "capacity", "node", "volume", "spread":
+	switch {
+	case o.policy:
+		return o.source + ": " + o.text + o.detail
+	case slices.Contains([]string{"capacity", "node", "volume", "spread"}, o.source):
 		return o.text + o.detail
 	}
 	return o.source + " " + o.text + o.detail

@@ -83,7 +83,7 @@ func TestSolve_GatedWhereItCanNotStay(t *testing.T) {
 	wantSummary(t, c.solve(gate(w, "alloc1", "n1")), 0, psg.Queued, "no node has room: cpu_mhz short by 500 on n1 (nearest of 2)")
 	c.deny(w, "nor there", "n1")
 	wantSummary(t, c.solve(gate(w, "alloc1", "n1")), 0, psg.Denied,
-		"policy denies every node: policy test not there on n2 (nearest of 2)")
+		"policy denies every node: policy test: not there (nearest of 2)")
 }
 
 func TestSolve_SystemWorkloadStaysOnItsNode(t *testing.T) {
@@ -93,7 +93,7 @@ func TestSolve_SystemWorkloadStaysOnItsNode(t *testing.T) {
 	c.deny(w, "no agents here", "n1")
 	plan := c.solve(gate(w, "alloc1", "n1"), gate(w, "alloc2", "n2"))
 	wantPlaced(t, plan, 1)
-	wantSummary(t, plan, 0, psg.Denied, "not on n1: policy test no agents here")
+	wantSummary(t, plan, 0, psg.Denied, "not on n1: policy test: no agents here")
 }
 
 func TestSolve_GangRedeemsItsReservationsOneByOne(t *testing.T) {
