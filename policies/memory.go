@@ -61,7 +61,7 @@ func (r *remembered) column(i int, p *policy, v *view) column {
 	}
 	out := make(column, len(v.nodes))
 	for row, document := range v.nodes {
-		old := rowOf(r.view.nodes, document.id, row)
+		old := rowOf(r.view.nodes, document.node.ID, row)
 		if old >= 0 && r.view.nodes[old] == document && !r.columns[i][old].timeout {
 			out[row] = r.columns[i][old]
 		}

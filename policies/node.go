@@ -3,6 +3,7 @@ package policies
 import (
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
@@ -10,31 +11,15 @@ import (
 	"github.com/psgrid/psg/hclspec"
 )
 
-// document is input.node of one node at one moment, with what it was made
-// from: from equal things the same document is used again, and with it all
-// that was ruled on it. It holds no pointer into the snapshot's slices, which
-// would keep whole snapshots alive.
+// document is input.node of one node at one moment. Its parts are made when
+// they are first read, each once. It copies what it is made from: it must not
+// keep whole snapshots alive.
 type document struct {
-	id    psg.NodeID
-	from  origin
-	value *ast.Term
-}
-
-// origin is what decides whether a node's document is still right.
-type origin struct {
-	version    uint64
-	telemetry  *psg.Telemetry
-	projection *psg.Projection
-	residents  []residentOrigin
-}
-
-type residentOrigin struct {
-	ask      psg.Ask
-	state    psg.State
-	request  psg.Resources
-	devices  []psg.DeviceShare
-	known    bool
-	workload uint64 // version
+	node       psg.Node
+	residents  []resident
+	aggregates []hclspec.Aggregate
+	parts      [fieldCount]atomic.Pointer[ast.Term]
+	whole      atomic.Pointer[ast.Term]
 }
 
 // resident is one placement on a node and the workload it belongs to, nil where
@@ -44,28 +29,138 @@ type resident struct {
 	workload  *psg.Workload
 }
 
-func originOf(node *psg.Node, residents []resident) origin {
-	o := origin{node.Version, node.Telemetry, node.Projection, make([]residentOrigin, len(residents))}
-	for i, r := range residents {
-		p := r.placement
-		o.residents[i] = residentOrigin{ask: p.Ask, state: p.State, request: p.Request, devices: p.Devices}
-		if r.workload != nil {
-			o.residents[i].known, o.residents[i].workload = true, r.workload.Version
+// part is a set of the things that the fields of a node are made of, and that
+// change apart from one another.
+type part uint8
+
+const (
+	itself    part = 1 << iota // the node as its orchestrator knows it
+	telemetry                  // what was observed
+	projected
+	held // residents
+
+	everyPart = itself | telemetry | projected | held
+)
+
+// nodeField is one field of input.node.
+type nodeField struct {
+	name string
+	from part
+	make func(d *document) *ast.Term
+}
+
+// fieldCount is how many fields input.node has.
+const fieldCount = 18
+
+var nodeFields = [fieldCount]nodeField{
+	{"id", itself, func(d *document) *ast.Term { return text(d.node.ID) }},
+	{"name", itself, func(d *document) *ast.Term { return text(d.node.Name) }},
+	{"region", itself, func(d *document) *ast.Term { return text(d.node.Region) }},
+	{"datacenter", itself, func(d *document) *ast.Term { return text(d.node.Datacenter) }},
+	{"domain", itself, func(d *document) *ast.Term { return text(domain(&d.node)) }},
+	{"class", itself, func(d *document) *ast.Term { return text(d.node.Class) }},
+	{"pool", itself, func(d *document) *ast.Term { return text(d.node.Pool) }},
+	{"ready", itself, func(d *document) *ast.Term { return ast.InternedTerm(d.node.Ready) }},
+	{"attributes", itself, func(d *document) *ast.Term { return stringMap(d.node.Attributes) }},
+	{"meta", itself, func(d *document) *ast.Term { return stringMap(d.node.Meta) }},
+	{"capacity", itself, (*document).capacity},
+	{"free", itself | held, (*document).free},
+	{"devices", itself | held, (*document).devices},
+	{"workloads", itself | held, (*document).workloads},
+	{"agg", held, func(d *document) *ast.Term { return counts(d.residents, d.aggregates) }},
+	{"telemetry", telemetry, func(d *document) *ast.Term { return metrics(d.node.Telemetry) }},
+	{"observed_at", telemetry, func(d *document) *ast.Term { return observedAt(d.node.Telemetry) }},
+	{"projection", projected, func(d *document) *ast.Term { return projection(d.node.Projection) }},
+}
+
+// fieldIndex finds a field of input.node by its name.
+func fieldIndex(name string) (int, bool) {
+	i := slices.IndexFunc(nodeFields[:], func(f nodeField) bool { return f.name == name })
+	return i, i >= 0
+}
+
+// field is one field, by its index.
+func (d *document) field(i int) *ast.Term {
+	if made := d.parts[i].Load(); made != nil {
+		return made
+	}
+	made := nodeFields[i].make(d)
+	d.parts[i].Store(made)
+	return made
+}
+
+// value is the whole of input.node.
+func (d *document) value() *ast.Term {
+	if made := d.whole.Load(); made != nil {
+		return made
+	}
+	fields := make([][2]*ast.Term, len(nodeFields))
+	for i := range nodeFields {
+		fields[i] = field(nodeFields[i].name, d.field(i))
+	}
+	made := ast.ObjectTerm(fields...)
+	d.whole.Store(made)
+	return made
+}
+
+// newDocument copies a node; residents must be the caller's own copies.
+func newDocument(node *psg.Node, residents []resident, aggregates []hclspec.Aggregate) *document {
+	return &document{node: *node, residents: residents, aggregates: aggregates}
+}
+
+// next is the document of the same node later on. It takes over the fields that
+// are made of nothing that changed, and is d itself if nothing did.
+func (d *document) next(node *psg.Node, residents []resident) *document {
+	changed := d.changed(node, residents)
+	if changed == 0 {
+		return d
+	}
+	if changed&held == 0 {
+		residents = d.residents
+	} else {
+		residents = slices.Clone(residents)
+		for i, r := range residents {
+			placement := *r.placement
+			residents[i].placement = &placement
 		}
 	}
-	return o
+	out := newDocument(node, residents, d.aggregates)
+	for i := range nodeFields {
+		if nodeFields[i].from&changed == 0 {
+			out.parts[i].Store(d.parts[i].Load())
+		}
+	}
+	return out
 }
 
-// same reports whether documents from both are equal. A version of 0 promises
+// changed says what a document must be made anew from. A version of 0 promises
 // nothing.
-func (o origin) same(other origin) bool {
-	return o.version != 0 && o.version == other.version && o.telemetry == other.telemetry &&
-		o.projection == other.projection && slices.EqualFunc(o.residents, other.residents, residentOrigin.same)
+func (d *document) changed(node *psg.Node, residents []resident) part {
+	var changed part
+	if node.Version == 0 || node.Version != d.node.Version {
+		changed |= itself
+	}
+	if node.Telemetry != d.node.Telemetry {
+		changed |= telemetry
+	}
+	if node.Projection != d.node.Projection {
+		changed |= projected
+	}
+	if !slices.EqualFunc(residents, d.residents, resident.same) {
+		changed |= held
+	}
+	return changed
 }
 
-func (o residentOrigin) same(other residentOrigin) bool {
-	return o.ask == other.ask && o.state == other.state && o.request == other.request && slices.Equal(o.devices, other.devices) &&
-		o.known == other.known && o.workload == other.workload && (o.workload != 0 || !o.known)
+func (r resident) same(other resident) bool {
+	p, q := r.placement, other.placement
+	if p.Ask != q.Ask || p.State != q.State || p.Request != q.Request || !slices.Equal(p.Devices, q.Devices) {
+		return false
+	}
+	if r.workload == nil || other.workload == nil {
+		return r.workload == other.workload
+	}
+	return r.workload.Version != 0 && r.workload.Version == other.workload.Version
 }
 
 // gpuUse is what one node's GPUs offer and hold, in milli-GPU.
@@ -97,29 +192,40 @@ func gpuUseOf(node *psg.Node, residents []resident) gpuUse {
 
 // nodeDocument is input.node.
 func nodeDocument(node *psg.Node, residents []resident, aggregates []hclspec.Aggregate) *ast.Term {
-	gpus := gpuUseOf(node, residents)
-	free := node.Capacity
-	workloads := make([]*ast.Term, len(residents))
-	for i, r := range residents {
+	return newDocument(node, residents, aggregates).value()
+}
+
+func (d *document) capacity() *ast.Term {
+	return amounts(d.node.Capacity, gpuUseOf(&d.node, d.residents).capacity)
+}
+
+func (d *document) free() *ast.Term {
+	free := d.node.Capacity
+	for _, r := range d.residents {
 		free = free.Sub(r.placement.Request)
-		workloads[i] = r.document(node)
 	}
-	devices := make([]*ast.Term, len(node.Devices))
-	for i, device := range node.Devices {
-		devices[i] = ast.ObjectTerm(
+	gpus := gpuUseOf(&d.node, d.residents)
+	return amounts(free, gpus.capacity-gpus.used)
+}
+
+func (d *document) workloads() *ast.Term {
+	terms := make([]*ast.Term, len(d.residents))
+	for i, r := range d.residents {
+		terms[i] = r.document(&d.node)
+	}
+	return ast.ArrayTerm(terms...)
+}
+
+func (d *document) devices() *ast.Term {
+	gpus := gpuUseOf(&d.node, d.residents)
+	terms := make([]*ast.Term, len(d.node.Devices))
+	for i, device := range d.node.Devices {
+		terms[i] = ast.ObjectTerm(
 			field("id", text(device.ID)), field("vendor", text(device.Vendor)), field("type", text(device.Type)),
 			field("model", text(device.Model)), field("memory_mb", integer(device.MemoryMB)), field("healthy", ast.InternedTerm(device.Healthy)),
 			field("foreign", ast.InternedTerm(device.Foreign)), field("milli_gpu_free", integer(1000-gpus.byDevice[device.ID])))
 	}
-	return ast.ObjectTerm(
-		field("id", text(node.ID)), field("name", text(node.Name)), field("region", text(node.Region)),
-		field("datacenter", text(node.Datacenter)), field("domain", text(domain(node))), field("class", text(node.Class)),
-		field("pool", text(node.Pool)), field("ready", ast.InternedTerm(node.Ready)),
-		field("attributes", stringMap(node.Attributes)), field("meta", stringMap(node.Meta)),
-		field("capacity", amounts(node.Capacity, gpus.capacity)), field("free", amounts(free, gpus.capacity-gpus.used)),
-		field("devices", ast.ArrayTerm(devices...)), field("workloads", ast.ArrayTerm(workloads...)),
-		field("agg", counts(residents, aggregates)), field("telemetry", telemetry(node.Telemetry)),
-		field("observed_at", observedAt(node.Telemetry)), field("projection", projection(node.Projection)))
+	return ast.ArrayTerm(terms...)
 }
 
 func domain(node *psg.Node) string {
@@ -166,15 +272,15 @@ func counts(residents []resident, aggregates []hclspec.Aggregate) *ast.Term {
 	return ast.ObjectTerm(fields...)
 }
 
-func telemetry(t *psg.Telemetry) *ast.Term {
+func metrics(t *psg.Telemetry) *ast.Term {
 	if t == nil {
 		return ast.ObjectTerm()
 	}
-	metrics := make([][2]*ast.Term, 0, len(t.Metrics))
+	fields := make([][2]*ast.Term, 0, len(t.Metrics))
 	for name, s := range t.Metrics {
-		metrics = append(metrics, field(name, statisticsDocument(s)))
+		fields = append(fields, field(name, statisticsDocument(s)))
 	}
-	return ast.ObjectTerm(metrics...)
+	return ast.ObjectTerm(fields...)
 }
 
 // statisticsDocument leaves out what is not a number: it is undefined to Rego,

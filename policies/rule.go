@@ -140,7 +140,7 @@ func (s *Set) column(ctx context.Context, p *policy, b base, v *view, workload *
 		case timeouts.Load() >= maxTimeouts:
 			out[row] = unasked
 		default:
-			input := ast.ObjectTerm(field("workload", workload), field("node", v.nodes[row].value), field("now", v.now))
+			input := ast.ObjectTerm(field("workload", workload), field("node", v.nodes[row].value()), field("now", v.now))
 			out[row] = p.judge(ctx, b, input)
 			if out[row].timeout {
 				timeouts.Add(1)

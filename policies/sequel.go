@@ -82,7 +82,7 @@ func (q *sequel) judge(ctx context.Context, w *psg.Workload, row int) ([]psg.Rea
 		residents = q.base.holding.residents
 	}
 	v := *q.base
-	v.nodes = []*document{{id: node.ID, value: nodeDocument(node, residents[row], q.set.bundle.Aggregates)}}
+	v.nodes = []*document{newDocument(node, residents[row], q.set.bundle.Aggregates)}
 	if q.set.viewer.cluster {
 		v.cluster = clusterDocument(q.snapshot, residents)
 	}

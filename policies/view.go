@@ -28,6 +28,7 @@ type viewer struct {
 	cluster    bool // whether data.cluster is wanted
 
 	mu       sync.Mutex
+	known    map[psg.WorkloadID]*psg.Workload // copies that documents share
 	snapshot *psg.Snapshot
 	fed      *feeds
 	last     *view
@@ -45,6 +46,7 @@ func (v *viewer) of(snapshot *psg.Snapshot, fed *feeds) *view {
 		previous = &view{}
 	}
 	holding := holdingOf(snapshot)
+	v.known = holding.own(v.known)
 	next := &view{
 		nodes: v.documents(snapshot, holding.residents, previous.nodes), holding: holding,
 		now: integer(snapshot.At.UnixNano()),
@@ -83,6 +85,29 @@ func holdingOf(snapshot *psg.Snapshot) *holding {
 	return h
 }
 
+// own has residents point to copies of their workloads, which it returns: those
+// made before where they are the same still.
+func (h *holding) own(known map[psg.WorkloadID]*psg.Workload) map[psg.WorkloadID]*psg.Workload {
+	copies := make(map[psg.WorkloadID]*psg.Workload, len(known))
+	for _, residents := range h.residents {
+		for i, r := range residents {
+			if r.workload == nil {
+				continue
+			}
+			mine, done := copies[r.workload.ID]
+			if before, ok := known[r.workload.ID]; !done && ok && before.Version == r.workload.Version && before.Version != 0 {
+				mine, done = before, true
+			}
+			if !done {
+				fresh := *r.workload
+				mine = &fresh
+			}
+			copies[r.workload.ID], residents[i].workload = mine, mine
+		}
+	}
+	return copies
+}
+
 // reservation reports whether a placement holds room for an allocation to come.
 func reservation(p *psg.Placement) bool { return p.Ask.Hold > 0 }
 
@@ -100,7 +125,7 @@ func (v *view) before(w psg.WorkloadID, snapshot *psg.Snapshot, aggregates []hcl
 			return r.placement.Ask.Workload == w && reservation(r.placement)
 		})
 		node := &snapshot.Nodes[row]
-		without.nodes[row] = &document{id: node.ID, value: nodeDocument(node, others, aggregates)}
+		without.nodes[row] = newDocument(node, others, aggregates)
 	}
 	return &without
 }
@@ -109,12 +134,11 @@ func (v *viewer) documents(snapshot *psg.Snapshot, residents [][]resident, previ
 	documents := make([]*document, len(snapshot.Nodes))
 	for row := range snapshot.Nodes {
 		node := &snapshot.Nodes[row]
-		from := originOf(node, residents[row])
-		if old := rowOf(previous, node.ID, row); old >= 0 && previous[old].from.same(from) {
-			documents[row] = previous[old]
-		} else {
-			documents[row] = &document{node.ID, from, nodeDocument(node, residents[row], v.aggregates)}
+		old := &document{aggregates: v.aggregates}
+		if at := rowOf(previous, node.ID, row); at >= 0 {
+			old = previous[at]
 		}
+		documents[row] = old.next(node, residents[row])
 	}
 	return documents
 }
@@ -122,10 +146,10 @@ func (v *viewer) documents(snapshot *psg.Snapshot, residents [][]resident, previ
 // rowOf finds a node among documents in the order of node IDs, most likely at
 // the row guessed; -1 means it is not there.
 func rowOf(documents []*document, id psg.NodeID, guess int) int {
-	if guess < len(documents) && documents[guess].id == id {
+	if guess < len(documents) && documents[guess].node.ID == id {
 		return guess
 	}
-	row, ok := slices.BinarySearchFunc(documents, id, func(d *document, id psg.NodeID) int { return cmp.Compare(d.id, id) })
+	row, ok := slices.BinarySearchFunc(documents, id, func(d *document, id psg.NodeID) int { return cmp.Compare(d.node.ID, id) })
 	if !ok {
 		return -1
 	}
