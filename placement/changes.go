@@ -25,6 +25,9 @@ func (c *changes) since(position, slots int) (changed []int32, ok bool) {
 func (e *Engine) touch(slot int32) {
 	c := &e.changes
 	e.worths[slot] = -1
+	if e.trial {
+		return // what is tried is taken back before anyone reads
+	}
 	c.log = append(c.log, slot)
 	if most := 4*len(e.slots) + 4096; len(c.log) > most {
 		half := len(c.log) / 2

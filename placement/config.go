@@ -38,6 +38,7 @@ type Weights struct {
 	Affinity      int64 // all affinities met; 0 means 10000
 	Spread        int64 // one spread's whole share missing; 0 means 10000
 	SoftLimit     int64 // each instance beyond a soft limit; 0 means 10000
+	Move          int64 // the cost of one move; 0 means 500
 	NUMA          int64 // devices on one NUMA node where that is preferred; 0 means 2000
 	Load          int64 // a node fully busier than its requests say; 0 means 2000
 	Fragmentation int64 // one whole card made useless to others; 0 means 1000
@@ -64,7 +65,7 @@ func (c Config) withDefaults() Config {
 		weight *int64
 		value  int64
 	}{
-		{&w.Affinity, 10_000}, {&w.Spread, 10_000}, {&w.SoftLimit, 10_000}, {&w.NUMA, 2000},
+		{&w.Affinity, 10_000}, {&w.Spread, 10_000}, {&w.SoftLimit, 10_000}, {&w.NUMA, 2000}, {&w.Move, 500},
 		{&w.Load, 2000}, {&w.Fragmentation, 1000}, {&w.Packing, 100},
 	} {
 		if *d.weight == 0 {
@@ -79,7 +80,7 @@ func (c Config) Validate() error {
 	const most = 1_000_000
 	for name, w := range map[string]int64{
 		"affinity": c.Weights.Affinity, "spread": c.Weights.Spread, "soft_limit": c.Weights.SoftLimit,
-		"numa": c.Weights.NUMA, "load": c.Weights.Load,
+		"move": c.Weights.Move, "numa": c.Weights.NUMA, "load": c.Weights.Load,
 		"fragmentation": c.Weights.Fragmentation, "packing": c.Weights.Packing,
 	} {
 		if w < 0 || w > most {

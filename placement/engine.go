@@ -37,6 +37,7 @@ type Engine struct {
 	worths  []int64  // by slot: Engine.worth as the node stands; -1 where not known
 	marks   []uint64 // by slot: the sweep that last rated it
 	sweep   uint64
+	trial   bool    // changes are taken back at once: see solver.fitsWithout
 	changes changes // slots that changed, for the classes to catch up with
 	shapes  map[string]*shape
 	filters map[string]*filter

@@ -31,14 +31,9 @@ type Problem struct {
 // given twice only the first is answered. The plan's placements and refusals
 // stand in the order of the asks.
 func (e *Engine) Solve(p Problem) psg.Plan {
-	e.cycle++
-	e.rerank()
-	e.remix()
-	e.setRows(p.Rows)
-	s := &solver{e: e, p: p, works: make([]*workload, len(p.Asks)), answers: make([]answer, len(p.Asks)), gangs: make(map[psg.GangID][]int)}
-	s.line()
+	s := e.newSolver(p)
 	for _, at := range s.queue {
-		if p.Stop != nil && p.Stop() {
+		if s.spent() {
 			break
 		}
 		if !s.answers[at].given() {
@@ -51,6 +46,23 @@ func (e *Engine) Solve(p Problem) psg.Plan {
 	e.sweepIdle()
 	return plan
 }
+
+// newSolver brings the engine up to date and lines up a problem's asks.
+func (e *Engine) newSolver(p Problem) *solver {
+	e.cycle++
+	e.rerank()
+	e.remix()
+	e.setRows(p.Rows)
+	s := &solver{
+		e: e, p: p, works: make([]*workload, len(p.Asks)), answers: make([]answer, len(p.Asks)),
+		gangs: make(map[psg.GangID][]int),
+	}
+	s.line()
+	return s
+}
+
+// spent reports whether the budget is.
+func (s *solver) spent() bool { return s.p.Stop != nil && s.p.Stop() }
 
 // solver is the scratch of one Solve.
 type solver struct {

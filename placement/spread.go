@@ -30,6 +30,13 @@ func (c *class) cellRate(at *cell, e *Engine) (points int64, open bool) {
 	return points, true
 }
 
+// spreadAt is what the spreads add on the node in a slot.
+func (e *Engine) spreadAt(c *class, slot int32) int64 {
+	values, _ := cellValues(c.shape.own, e.slots[slot])
+	points, _ := c.cellRate(&cell{values: values}, e)
+	return points
+}
+
 // admits reports whether distinct_property allows one more on a value. A node
 // without the property is never allowed.
 func (k *counter) admits(v cellValue) bool {

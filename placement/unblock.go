@@ -1,0 +1,135 @@
+package placement
+
+import (
+	"cmp"
+)
+
+// mostTries is how many ways to make room for one ask are followed to the end.
+const mostTries = 256
+
+// unblock answers one ask: with room that is there, else with room that one
+// node's placements can make by moving away, in as few moves as possible.
+func (m *mover) unblock(at int) {
+	m.fixed[m.p.Asks[at].ID] = true
+	w, c := m.admit(at)
+	if c == nil || w.spec.Gang != "" || m.p.Asks[at].Node != "" {
+		return
+	}
+	if m.place(at, w, c); m.answers[at].placement != nil {
+		return
+	}
+	for size := 1; size <= min(mostVictims, m.left); size++ {
+		if way, ok := m.bestWay(at, c, size); ok {
+			m.answers[at] = answer{}
+			m.perform(at, c, &way)
+			return
+		}
+	}
+}
+
+// way is how a node can make room for an ask.
+type way struct {
+	node    *node
+	victims []*held
+	points  int64 // of the ask there and of the victims where they go, less what they had
+}
+
+// bestWay compares the ways in which any node can make room by moving so many
+// of its placements.
+func (m *mover) bestWay(at int, c *class, size int) (best way, ok bool) {
+	tries := 0
+	for _, n := range m.e.slots {
+		if n == nil || !m.suits(c, n) || m.spent() {
+			continue
+		}
+		for _, victims := range m.sets(c, n, size) {
+			if tries++; tries > mostTries {
+				return best, ok
+			}
+			next := way{node: n, victims: victims}
+			if m.rehearse(at, c, &next) && (!ok || m.betterWay(&next, &best)) {
+				best, ok = next, true
+			}
+		}
+	}
+	return best, ok
+}
+
+func (m *mover) betterWay(a, b *way) bool {
+	return cmp.Or(cmp.Compare(b.points, a.points), cmp.Compare(a.node.spec.ID, b.node.spec.ID), byID(a.victims[0], b.victims[0])) < 0
+}
+
+// sets lists the sets of one size that would make room on a node. One instance
+// of a workload stands for all of them there.
+func (m *mover) sets(c *class, n *node, size int) [][]*held {
+	var may []*held
+	seen := make(map[*workload]int)
+	for _, h := range m.movables(n) {
+		if m.hasRoom(h.workload) && seen[h.workload] < size {
+			seen[h.workload]++
+			may = append(may, h)
+		}
+	}
+	var list [][]*held
+	if size == 1 {
+		for _, h := range may {
+			if _, ok := m.fitsWithout(c, n, h); ok {
+				list = append(list, []*held{h})
+			}
+		}
+		return list
+	}
+	if set := m.smallest(c, n, may); len(set) == size {
+		list = append(list, set)
+	}
+	return list
+}
+
+// hasRoom reports whether any node has room for one more of a workload, as
+// things stand.
+func (m *mover) hasRoom(w *workload) bool {
+	_, ok := m.e.best(m.classFor(w))
+	return ok
+}
+
+// rehearse carries a way out, and takes it all back.
+func (m *mover) rehearse(at int, c *class, w *way) bool {
+	mark, moves, left, answer := len(m.journal), len(m.moves), m.left, m.answers[at]
+	ok := m.perform(at, c, w)
+	for _, done := range m.moves[moves:] {
+		m.moving[m.e.workloads[done.Placement.Ask.Workload]]--
+		delete(m.fixed, done.Placement.Ask.ID)
+	}
+	m.moves, m.left, m.answers[at] = m.moves[:moves], left, answer
+	m.undo(mark)
+	return ok
+}
+
+// perform puts the ask in the victims' place, and then the victims where they
+// are best off: since they are a smallest set, none of them fits beside the ask
+// any more. Each move has room before the victims are gone, because none goes
+// to the node they leave.
+func (m *mover) perform(at int, c *class, w *way) bool {
+	w.points = 0
+	for _, h := range w.victims {
+		vc := m.classFor(h.workload)
+		m.strike(h)
+		here, _ := m.e.fitsAt(vc, w.node.slot)
+		w.points -= here.parts.total()
+	}
+	found, ok := m.e.fitsAt(c, w.node.slot)
+	if !ok {
+		return false
+	}
+	w.points += found.parts.total()
+	m.grant(at, c, found, nil)
+	for _, h := range w.victims {
+		to, ok := m.e.best(m.classFor(h.workload))
+		if !ok || to.slot == w.node.slot {
+			return false
+		}
+		w.points += to.parts.total() - m.e.cfg.Weights.Move
+		m.move(h, w.node, to, 0, m.p.Asks[at].ID)
+	}
+	return true
+}
