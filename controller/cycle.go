@@ -56,7 +56,7 @@ func (c *Controller) decide(ctx context.Context, resizes []*resize, now time.Tim
 	if len(asks) == 0 {
 		return nil, nil
 	}
-	view := c.state.Snapshot(now)
+	view := c.freeze(now)
 	rulings, err := c.rule(ctx, asks, view)
 	if err != nil {
 		return nil, err

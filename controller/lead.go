@@ -156,6 +156,9 @@ func (c *Controller) cycles(ctx context.Context) error {
 		if err := c.Cycle(ctx, time.Now()); err != nil {
 			return err
 		}
+		if c.dirty { // it left something for the next
+			signal(c.inbox.news)
+		}
 	}
 }
 
@@ -257,7 +260,7 @@ func (c *Controller) Lead(ctx context.Context, now time.Time) error {
 		return err
 	}
 	engine := placement.New(placement.Config{})
-	view := c.state.Snapshot(now)
+	view := c.freeze(now)
 	for _, d := range view.Deltas() {
 		engine.Apply(d)
 	}

@@ -18,10 +18,13 @@ func (c *Controller) Report(ctx context.Context, deltas []psg.Delta) error {
 func (c *Controller) Observe(seen psg.NodeObserved) { c.inbox.observe(seen) }
 
 // Snapshot returns the cluster as committed.
-func (c *Controller) Snapshot() *psg.Snapshot {
-	var snap *psg.Snapshot
-	c.view(func(s *ledger.State) { snap = s.Snapshot(time.Now()) })
-	return snap
+func (c *Controller) Snapshot() *psg.Snapshot { return c.freeze(time.Now()) }
+
+// freeze returns the cluster as it stands.
+func (c *Controller) freeze(at time.Time) *psg.Snapshot {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.state.Snapshot(at)
 }
 
 // Ask returns where one ask stands, and whether it is known.

@@ -18,14 +18,17 @@ func (s *State) Fold(d psg.Delta, sequence uint64) error {
 		s.changeNode(d.Node)
 	case psg.NodeGone:
 		delete(s.nodes, d.Node)
+		s.changed.nodes[d.Node] = struct{}{}
 	case psg.NodeObserved:
 		s.observe(d)
 	case psg.WorkloadChanged:
 		if known := s.workloads[d.Workload.ID]; known == nil || known.Version <= d.Workload.Version {
 			s.workloads[d.Workload.ID] = &d.Workload
+			s.changed.workloads[d.Workload.ID] = struct{}{}
 		}
 	case psg.WorkloadGone:
 		delete(s.workloads, d.Workload)
+		s.changed.workloads[d.Workload] = struct{}{}
 	case psg.Asked:
 		s.ask(d.Ask, sequence)
 	case psg.Refused:
@@ -53,6 +56,7 @@ func (s *State) changeNode(n psg.Node) {
 		}
 	}
 	s.nodes[n.ID] = &n
+	s.changed.nodes[n.ID] = struct{}{}
 }
 
 func (s *State) observe(d psg.NodeObserved) {
@@ -60,6 +64,7 @@ func (s *State) observe(d psg.NodeObserved) {
 		seen := *node
 		seen.Telemetry = &d.Telemetry
 		s.nodes[d.Node] = &seen
+		s.changed.nodes[d.Node] = struct{}{}
 	}
 }
 
@@ -123,8 +128,20 @@ func (s *State) place(p psg.Placement, sequence uint64) error {
 	}
 	delete(s.pending, p.Ask.ID)
 	status.State, status.Since, status.Sequence = p.State, p.Since, sequence
-	status.Placement, status.Refusal, status.Reason = &p, nil, ""
+	status.Refusal, status.Reason = nil, ""
+	s.setPlacement(status, &p)
 	return nil
+}
+
+// setPlacement says what an ask holds now: nothing if p is nil.
+func (s *State) setPlacement(status *psg.AskStatus, p *psg.Placement) {
+	status.Placement = p
+	s.changed.asks[status.Ask.ID] = struct{}{}
+	if p != nil && !p.Expires.IsZero() {
+		s.expiring[status.Ask.ID] = struct{}{}
+	} else {
+		delete(s.expiring, status.Ask.ID)
+	}
 }
 
 // accept returns the status of an ask seen running: it may never have been
@@ -173,7 +190,8 @@ func (s *State) move(d psg.Moved, sequence uint64) error {
 	}
 	moved := *status.Placement
 	moved.State, moved.Since = d.State, d.At
-	status.Placement, status.State, status.Since, status.Sequence = &moved, d.State, d.At, sequence
+	status.State, status.Since, status.Sequence = d.State, d.At, sequence
+	s.setPlacement(status, &moved)
 	return nil
 }
 
@@ -187,7 +205,8 @@ func (s *State) free(d psg.Freed, sequence uint64) {
 	}
 	delete(s.pending, d.Ask)
 	status.State, status.Since, status.Sequence = d.State, d.At, sequence
-	status.Placement, status.Reason = nil, d.Reason
+	status.Reason = d.Reason
+	s.setPlacement(status, nil)
 	s.over = append(s.over, d.Ask)
 	if len(s.over) > Remembered {
 		delete(s.asks, s.over[0])

@@ -242,6 +242,9 @@ func TestFold_Properties(t *testing.T) {
 				t.Fatalf("seed %d step %d: folding %+v twice differs from once", seed, i, d)
 			}
 			checkHoldings(t, s)
+			if fresh := clone(t, s).Snapshot(start); !reflect.DeepEqual(s.Snapshot(start), fresh) {
+				t.Fatalf("seed %d step %d: after %+v the snapshot is not what one made afresh is", seed, i, d)
+			}
 		}
 	}
 }
@@ -253,12 +256,14 @@ func clone(t *testing.T, s *State) *State {
 	c.epoch, c.sequence = s.epoch, s.sequence
 	for id, n := range s.nodes {
 		c.nodes[id] = n
+		c.changed.nodes[id] = struct{}{}
 	}
 	for id, status := range s.asks {
 		copied := *status
 		c.asks[id] = &copied
 		if copied.Placement != nil {
 			c.holdings(copied.Placement.Node).add(copied.Placement)
+			c.changed.asks[id] = struct{}{}
 		}
 	}
 	return c

@@ -9,7 +9,6 @@ package ledger
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -22,7 +21,7 @@ import (
 const Remembered = 100_000
 
 // State is what all records up to Sequence add up to. It is not safe for
-// concurrent use.
+// concurrent use; Snapshot too counts as a change.
 type State struct {
 	sequence  uint64
 	epoch     psg.Epoch
@@ -32,7 +31,11 @@ type State struct {
 	asks      map[psg.RequestID]*psg.AskStatus
 	pending   map[psg.RequestID]*psg.AskStatus // the asks that still want a place
 	held      map[psg.NodeID]*holdings
-	over      []psg.RequestID // asks that are over, oldest first; at most Remembered
+	over      []psg.RequestID            // asks that are over, oldest first; at most Remembered
+	expiring  map[psg.RequestID]struct{} // the asks whose placement expires
+
+	view    psg.Snapshot // the last one made, whose slices others hold
+	changed changes      // since then
 }
 
 // New returns the state before the first record.
@@ -43,6 +46,8 @@ func New() *State {
 		asks:      map[psg.RequestID]*psg.AskStatus{},
 		pending:   map[psg.RequestID]*psg.AskStatus{},
 		held:      map[psg.NodeID]*holdings{},
+		expiring:  map[psg.RequestID]struct{}{},
+		changed:   newChanges(),
 	}
 }
 
@@ -126,29 +131,11 @@ func (s *State) Pending() []psg.Ask {
 // Expiring returns the asks whose reservation is over at now, by ID.
 func (s *State) Expiring(now time.Time) []psg.RequestID {
 	var ids []psg.RequestID
-	for id, status := range s.asks {
-		if p := status.Placement; p != nil && !p.Expires.IsZero() && !now.Before(p.Expires) {
+	for id := range s.expiring {
+		if !now.Before(s.asks[id].Placement.Expires) {
 			ids = append(ids, id)
 		}
 	}
 	slices.Sort(ids)
 	return ids
-}
-
-// Snapshot returns the cluster as it stands, stamped with at.
-func (s *State) Snapshot(at time.Time) *psg.Snapshot {
-	snap := &psg.Snapshot{At: at}
-	for node := range maps.Values(s.nodes) {
-		snap.Nodes = append(snap.Nodes, *node)
-	}
-	for workload := range maps.Values(s.workloads) {
-		snap.Workloads = append(snap.Workloads, *workload)
-	}
-	for status := range maps.Values(s.asks) {
-		if status.Placement != nil {
-			snap.Placements = append(snap.Placements, *status.Placement)
-		}
-	}
-	snap.Sort()
-	return snap
 }
