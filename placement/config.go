@@ -33,16 +33,17 @@ type Config struct {
 // full strength. Policy's points come on top as the policies give them. The
 // defaults keep an order: affinities and spreads outweigh load, load and one
 // point of policy are in the range of a card lost to fragmentation, and packing
-// only decides among nodes without cards that all else leaves equal.
+// only decides among nodes without cards that all else leaves equal: it is
+// never worth a move, a step of fragmentation just so is.
 type Weights struct {
 	Affinity      int64 // all affinities met; 0 means 10000
 	Spread        int64 // one spread's whole share missing; 0 means 10000
 	SoftLimit     int64 // each instance beyond a soft limit; 0 means 10000
-	Move          int64 // the cost of one move; 0 means 500
+	Move          int64 // what a move must gain; 0 means 40
 	NUMA          int64 // devices on one NUMA node where that is preferred; 0 means 2000
 	Load          int64 // a node fully busier than its requests say; 0 means 2000
 	Fragmentation int64 // one whole card made useless to others; 0 means 1000
-	Packing       int64 // a node without cards filled to the brim; 0 means 100
+	Packing       int64 // a node without cards filled to the brim; 0 means 30
 }
 
 // Limit bounds how many instances whose labels match may run per node and in
@@ -65,8 +66,8 @@ func (c Config) withDefaults() Config {
 		weight *int64
 		value  int64
 	}{
-		{&w.Affinity, 10_000}, {&w.Spread, 10_000}, {&w.SoftLimit, 10_000}, {&w.NUMA, 2000}, {&w.Move, 500},
-		{&w.Load, 2000}, {&w.Fragmentation, 1000}, {&w.Packing, 100},
+		{&w.Affinity, 10_000}, {&w.Spread, 10_000}, {&w.SoftLimit, 10_000}, {&w.NUMA, 2000}, {&w.Move, 40},
+		{&w.Load, 2000}, {&w.Fragmentation, 1000}, {&w.Packing, 30},
 	} {
 		if *d.weight == 0 {
 			*d.weight = d.value

@@ -33,6 +33,15 @@ type Move struct {
 // system workloads and what is not yet running stay. Problem.Stop ends the
 // search early; what was found so far is returned. The engine is left as it was.
 func (e *Engine) Improve(p Problem, moves int) Improvement {
+	return e.improve(p, moves, true)
+}
+
+// MakeRoom is Improve without the moves that are for nobody's sake.
+func (e *Engine) MakeRoom(p Problem, moves int) Improvement {
+	return e.improve(p, moves, false)
+}
+
+func (e *Engine) improve(p Problem, moves int, rebalance bool) Improvement {
 	s := e.newSolver(p)
 	m := &mover{solver: s, left: moves, moving: make(map[*workload]int), fixed: make(map[psg.RequestID]bool)}
 	for _, at := range s.queue {
@@ -41,7 +50,9 @@ func (e *Engine) Improve(p Problem, moves int) Improvement {
 		}
 		m.unblock(at)
 	}
-	m.rebalance()
+	if rebalance {
+		m.rebalance()
+	}
 	improvement := Improvement{Moves: m.moves, Placements: s.plan().Placements}
 	s.undo(0)
 	return improvement
@@ -103,16 +114,27 @@ func (m *mover) move(h *held, from *node, to candidate, gain int64, ask psg.Requ
 	m.left--
 }
 
-// rebalance makes the move that gains most, again and again.
+// rebalance makes the moves that gain most, pass by pass. Each is tried again
+// before it is made, because the ones before it may have taken its point.
 func (m *mover) rebalance() {
-	for m.left > 0 && !m.spent() {
-		best, ok := m.bestMove()
-		if !ok {
+	for m.left > 0 {
+		made := false
+		for _, o := range m.offers() {
+			if m.left == 0 || m.spent() {
+				return
+			}
+			now, gains := m.try(o.held)
+			if !gains || !m.movable(o.held) {
+				continue
+			}
+			from := now.held.node
+			m.strike(now.held)
+			m.move(now.held, from, now.to, now.gain, "")
+			made = true
+		}
+		if !made {
 			return
 		}
-		from := best.held.node
-		m.strike(best.held)
-		m.move(best.held, from, best.to, best.gain, "")
 	}
 }
 
@@ -123,8 +145,10 @@ type offer struct {
 	gain int64
 }
 
-// bestMove tries one instance of each workload on each node: they are alike.
-func (m *mover) bestMove() (best offer, ok bool) {
+// offers lists the moves that gain, the best first. One instance of a workload
+// is tried for all of them on a node: they are alike.
+func (m *mover) offers() []offer {
+	var list []offer
 	for _, n := range m.e.slots {
 		if n == nil {
 			continue
@@ -135,17 +159,13 @@ func (m *mover) bestMove() (best offer, ok bool) {
 				continue
 			}
 			tried[h.workload] = true
-			if next, gains := m.try(h); gains && (!ok || m.betterMove(&next, &best)) {
-				best, ok = next, true
+			if next, gains := m.try(h); gains {
+				list = append(list, next)
 			}
 		}
 	}
-	return best, ok
-}
-
-// betterMove orders moves by gain, then by the ask's ID.
-func (m *mover) betterMove(a, b *offer) bool {
-	return cmp.Or(cmp.Compare(b.gain, a.gain), byID(a.held, b.held)) < 0
+	slices.SortFunc(list, func(a, b offer) int { return cmp.Or(cmp.Compare(b.gain, a.gain), byID(a.held, b.held)) })
+	return list
 }
 
 // try asks where a placement would go if it were placed now, its own room

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -25,13 +24,21 @@ type Openb struct {
 	// fragmentation is measured against its mix of pods from the start. Else
 	// the mix is what has arrived.
 	KnowMix bool
-	Config  placement.Config
+	// MovesPercent is how many placements may move, in percent of the pods that
+	// have arrived: to make room for arrivals that would be rejected, and every
+	// improveEvery arrivals for what a move gains by itself. 0 means none.
+	MovesPercent int
+	Config       placement.Config
 }
+
+// improveEvery is how many arrivals pass between two looks for better places.
+const improveEvery = 100
 
 // OpenbResult is what came of a replay.
 type OpenbResult struct {
 	Arrivals      int
 	Placed        int
+	Moved         int
 	CapacityMilli int64 // of all cards
 	PlacedMilli   int64
 	Took          time.Duration
@@ -58,7 +65,8 @@ func (o Openb) Run() (result OpenbResult, err error) {
 	defer func() { err = errors.Join(err, out.Close()) }()
 	w := bufio.NewWriter(out)
 	start := time.Now()
-	result, err = trace.replay(placement.New(o.Config), o.KnowMix, w)
+	r := replay{trace: trace, engine: placement.New(o.Config), out: w, knowMix: o.KnowMix, movesPercent: o.MovesPercent}
+	result, err = r.run()
 	if err != nil {
 		return result, fmt.Errorf("replay %s: %w", o.Sequence, err)
 	}
@@ -66,51 +74,88 @@ func (o Openb) Run() (result OpenbResult, err error) {
 	return result, w.Flush()
 }
 
-// replay places one arrival after the other.
-func (t *openbTrace) replay(e *placement.Engine, knowMix bool, out io.Writer) (OpenbResult, error) {
-	result := OpenbResult{Arrivals: len(t.sequence)}
-	for _, n := range t.nodes {
-		result.CapacityMilli += 1000 * int64(len(n.Devices))
-		e.Apply(psg.NodeChanged{Node: n})
-	}
-	if knowMix {
-		for _, w := range t.workloads {
-			e.Apply(psg.WorkloadChanged{Workload: w})
-		}
-	}
-	arrived := make([]int, len(t.workloads))
-	for step, pod := range t.sequence {
-		at := t.pods[pod]
-		if !knowMix {
-			arrived[at]++
-			w := t.workloads[at]
-			w.Count = arrived[at]
-			e.Apply(psg.WorkloadChanged{Workload: w})
-		}
-		placed, ok := arrive(e, t.workloads[at].ID, step)
-		if ok {
-			result.Placed++
-			for _, share := range placed.Devices {
-				result.PlacedMilli += share.MilliGPU
-			}
-		}
-		if _, err := io.WriteString(out, openbLine(placed)); err != nil {
-			return result, err
-		}
-	}
-	return result, nil
+// replay is one run over a trace.
+type replay struct {
+	trace        *openbTrace
+	engine       *placement.Engine
+	out          *bufio.Writer
+	knowMix      bool
+	movesPercent int
+	arrived      []int // by workload
+	result       OpenbResult
 }
 
-// arrive asks for one instance and commits what the engine decides.
-func arrive(e *placement.Engine, w psg.WorkloadID, step int) (psg.Placement, bool) {
-	at := time.Unix(int64(step), 0).UTC()
-	ask := psg.Ask{ID: psg.RequestID(strconv.Itoa(step)), Workload: w, At: at}
-	plan := e.Solve(placement.Problem{Now: at, Asks: []psg.Ask{ask}})
-	if len(plan.Placements) == 0 {
-		return psg.Placement{}, false
+// run places one arrival after the other.
+func (r *replay) run() (OpenbResult, error) {
+	r.result.Arrivals = len(r.trace.sequence)
+	r.arrived = make([]int, len(r.trace.workloads))
+	for _, n := range r.trace.nodes {
+		r.result.CapacityMilli += 1000 * int64(len(n.Devices))
+		r.engine.Apply(psg.NodeChanged{Node: n})
 	}
-	e.Apply(psg.Placed{Placement: plan.Placements[0]})
-	return plan.Placements[0], true
+	if r.knowMix {
+		for _, w := range r.trace.workloads {
+			r.engine.Apply(psg.WorkloadChanged{Workload: w})
+		}
+	}
+	for step, pod := range r.trace.sequence {
+		if step%improveEvery == 0 && r.budget(step) > 0 {
+			now := time.Unix(int64(step), 0).UTC()
+			r.carryOut(r.engine.Improve(placement.Problem{Now: now}, r.budget(step)))
+		}
+		placed := r.arrive(step, r.trace.pods[pod])
+		if placed.Node != "" {
+			r.result.Placed++
+		}
+		for _, share := range placed.Devices {
+			r.result.PlacedMilli += share.MilliGPU
+		}
+		if _, err := r.out.WriteString(openbLine(placed)); err != nil {
+			return r.result, err
+		}
+	}
+	return r.result, nil
+}
+
+// arrive asks for one instance and commits what the engine decides; without a
+// place the placement is empty.
+func (r *replay) arrive(step, at int) psg.Placement {
+	w := r.trace.workloads[at]
+	if r.arrived[at]++; !r.knowMix {
+		w.Count = r.arrived[at]
+		r.engine.Apply(psg.WorkloadChanged{Workload: w})
+	}
+	now := time.Unix(int64(step), 0).UTC()
+	ask := psg.Ask{ID: psg.RequestID(strconv.Itoa(step)), Workload: w.ID, At: now}
+	p := placement.Problem{Now: now, Asks: []psg.Ask{ask}}
+	placements := r.engine.Solve(p).Placements
+	if len(placements) == 0 && r.budget(step) > 0 {
+		improved := r.engine.MakeRoom(p, r.budget(step))
+		r.carryOut(improved)
+		placements = improved.Placements
+	}
+	if len(placements) == 0 {
+		return psg.Placement{}
+	}
+	r.engine.Apply(psg.Placed{Placement: placements[0]})
+	return placements[0]
+}
+
+// budget is how many moves are left at an arrival.
+func (r *replay) budget(step int) int {
+	return r.movesPercent*(step+1)/100 - r.result.Moved
+}
+
+// carryOut makes moves and writes them down.
+func (r *replay) carryOut(improved placement.Improvement) {
+	for _, move := range improved.Moves {
+		arrived := move.Placement
+		arrived.State = psg.Running
+		r.engine.Apply(psg.Placed{Placement: arrived})
+		r.result.Moved++
+		// A failed write stays with the writer, and the next line reports it.
+		fmt.Fprintf(r.out, ">%s,%s", arrived.Ask.ID, openbLine(arrived))
+	}
 }
 
 // openbLine is one arrival as the referee reads it; a device's ID is its index.

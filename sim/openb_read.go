@@ -80,9 +80,10 @@ func openbNode(r row) (psg.Node, error) {
 	return n, nil
 }
 
-// openbWorkload reads a pod. Its gpu_spec lists the models it may have.
+// openbWorkload reads a pod. Its gpu_spec lists the models it may have; the
+// trace knows no limit to how many pods may move at once.
 func openbWorkload(r row, key string) (psg.Workload, error) {
-	w := psg.Workload{ID: psg.WorkloadID{Namespace: "openb", Job: key, Group: "pod"}, Type: psg.Batch, Priority: 50}
+	w := psg.Workload{ID: psg.WorkloadID{Namespace: "openb", Job: key, Group: "pod"}, Type: psg.Batch, Priority: 50, Migrate: &psg.Migrate{MaxParallel: 1 << 20}}
 	cpu, err := r.number("cpu_milli")
 	if err != nil {
 		return w, err

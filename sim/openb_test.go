@@ -15,12 +15,12 @@ const (
 )
 
 // replayOf writes a trace to disk and replays it.
-func replayOf(t *testing.T, nodes, pods, sequence string, knowMix bool) (string, OpenbResult, error) {
+func replayOf(t *testing.T, nodes, pods, sequence string, knowMix bool, movesPercent int) (string, OpenbResult, error) {
 	t.Helper()
 	dir := t.TempDir()
 	o := Openb{
 		Nodes: filepath.Join(dir, "nodes.csv"), Pods: filepath.Join(dir, "pods.csv"),
-		Sequence: filepath.Join(dir, "sequence.txt.gz"), Out: filepath.Join(dir, "placements.csv"), KnowMix: knowMix,
+		Sequence: filepath.Join(dir, "sequence.txt.gz"), Out: filepath.Join(dir, "placements.csv"), KnowMix: knowMix, MovesPercent: movesPercent,
 	}
 	write := func(path, text string) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -55,7 +55,7 @@ func TestOpenb_WritesOneLinePerArrival(t *testing.T) {
 		false: "n0,0\nn1,0\n,\nn0,0\nn0,1\nn1,\n,\n",
 	} {
 		// half, picky, pair, half, whole, plain, plain
-		out, result, err := replayOf(t, nodesCSV, podsCSV, "1\n3\n2\n1\n0\n4\n4\n", knowMix)
+		out, result, err := replayOf(t, nodesCSV, podsCSV, "1\n3\n2\n1\n0\n4\n4\n", knowMix, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,13 +68,27 @@ func TestOpenb_WritesOneLinePerArrival(t *testing.T) {
 	}
 }
 
+func TestOpenb_MovesMakeRoomForAPair(t *testing.T) {
+	// The first pod takes one of the only two cards on one node; the second
+	// wants both.
+	for percent, want := range map[int]string{0: "n0,0\n,\n", 49: "n0,0\n,\n", 50: "n0,0\n>0,n1,0\nn0,0-1\n"} {
+		out, result, err := replayOf(t, nodesCSV, podsCSV, "0\n2\n", false, percent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out != want || result.Moved != strings.Count(want, ">") {
+			t.Errorf("%d %% moves, %d made:\n%s\nwant\n%s", percent, result.Moved, out, want)
+		}
+	}
+}
+
 func TestOpenb_SameTraceSamePlacements(t *testing.T) {
 	sequence := strings.Repeat("1\n3\n2\n0\n4\n", 3)
-	first, _, err := replayOf(t, nodesCSV, podsCSV, sequence, false)
+	first, _, err := replayOf(t, nodesCSV, podsCSV, sequence, false, 50)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second, _, _ := replayOf(t, nodesCSV, podsCSV, sequence, false); first != second {
+	if second, _, _ := replayOf(t, nodesCSV, podsCSV, sequence, false, 50); first != second {
 		t.Errorf("%s\nthen\n%s", first, second)
 	}
 }
@@ -88,7 +102,7 @@ func TestOpenb_NamesWhatIsWrong(t *testing.T) {
 		"fields": {nodesCSV, podsCSV + "short,1\n", "", "pods.csv: record on line 7: wrong number of fields"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := replayOf(t, tc.nodes, tc.pods, tc.sequence, false)
+			_, _, err := replayOf(t, tc.nodes, tc.pods, tc.sequence, false, 50)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%v, want %s", err, tc.want)
 			}
