@@ -104,6 +104,9 @@ func (c *cardSearch) pick(at, need int, candidates []int, first int) bool {
 		if c.steps++; c.steps > maxSearch {
 			return false
 		}
+		if i > first && c.alike(candidates[i-1], candidates[i]) {
+			continue // where its like has failed, so would it
+		}
 		card := &c.cards[candidates[i]]
 		share, ok := card.share(index, &c.shape.devices[index])
 		if !ok {
@@ -118,6 +121,22 @@ func (c *cardSearch) pick(at, need int, candidates []int, first int) bool {
 		card.hold(share, -1)
 	}
 	return false
+}
+
+// alike reports whether two cards are in the same state, and serve the same
+// asks in the same company.
+func (c *cardSearch) alike(i, j int) bool {
+	a, b := &c.cards[i], &c.cards[j]
+	if a.milli != b.milli || a.memory != b.memory || a.shares != b.shares || a.cuts != b.cuts || a.slices != b.slices ||
+		a.media != b.media || a.spec.MemoryMB != b.spec.MemoryMB || a.spec.Link != b.spec.Link || len(a.profiles) != len(b.profiles) {
+		return false
+	}
+	for _, may := range c.may {
+		if may>>i&1 != may>>j&1 {
+			return false
+		}
+	}
+	return slices.Equal(a.spec.Profiles, b.spec.Profiles)
 }
 
 // preferred lists the cards of a set that can serve an ask, best first: those

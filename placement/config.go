@@ -14,7 +14,7 @@ const (
 	maxCards       = 64   // devices of one node that are used
 	maxDeviceAsks  = 16   // device asks of one workload
 	maxPorts       = 1024 // port asks of one workload
-	maxSearch      = 4096 // steps of the search for a set of cards on one node
+	maxSearch      = 1024 // steps of the search for a set of cards on one node
 )
 
 // Config is what an engine weighs and limits. The zero value means the

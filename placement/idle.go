@@ -1,5 +1,10 @@
 package placement
 
+import (
+	"maps"
+	"slices"
+)
+
 // What has not been used for this many cycles is dropped.
 const (
 	idleCycles = 256
@@ -43,41 +48,46 @@ func (e *Engine) sweepIdle() {
 	if e.cycle%sweepEvery != 0 {
 		return
 	}
-	idle := func(used uint64) bool { return used+idleCycles < e.cycle }
-	filters := make(map[*filter]bool, len(e.filters))
-	for _, n := range e.demands.counts {
-		filters[n.filter] = true
-	}
 	for _, s := range e.shapes {
-		if s.users == 0 && idle(s.used) {
+		if s.users == 0 && e.idle(s.used) {
 			e.dropShape(s)
 			continue
 		}
-		filters[s.filter] = true
-		for j, c := range s.classes {
-			if c.users == 0 || idle(c.used) {
-				e.dropClass(c)
-				*c = class{shape: c.shape, judged: c.judged, users: c.users, used: c.used}
-			}
-			if c.users == 0 {
-				delete(s.classes, j)
-			}
-		}
+		e.sweepClasses(s)
 	}
-	for key, f := range e.filters {
-		if !filters[f] {
-			delete(e.filters, key)
-		}
-	}
+	e.sweepFilters()
 	for hash, list := range e.rulings.known {
-		kept := list[:0]
-		for _, j := range list {
-			if !idle(j.used) {
-				kept = append(kept, j)
-			}
-		}
-		if e.rulings.known[hash] = kept; len(kept) == 0 {
+		list = slices.DeleteFunc(list, func(j *judgement) bool { return e.idle(j.used) })
+		if e.rulings.known[hash] = list; len(list) == 0 {
 			delete(e.rulings.known, hash)
 		}
 	}
+}
+
+func (e *Engine) idle(used uint64) bool { return used+idleCycles < e.cycle }
+
+// sweepClasses drops the classes of a shape that no workload is in, and the
+// candidates of those that were not asked for.
+func (e *Engine) sweepClasses(s *shape) {
+	for j, c := range s.classes {
+		if c.users == 0 || e.idle(c.used) {
+			e.dropClass(c)
+			*c = class{shape: c.shape, judged: c.judged, users: c.users, used: c.used}
+		}
+		if c.users == 0 {
+			delete(s.classes, j)
+		}
+	}
+}
+
+// sweepFilters drops the filters that neither a shape nor the mix reads.
+func (e *Engine) sweepFilters() {
+	inUse := make(map[*filter]bool, len(e.filters))
+	for _, n := range e.demands.counts {
+		inUse[n.filter] = true
+	}
+	for _, s := range e.shapes {
+		inUse[s.filter] = true
+	}
+	maps.DeleteFunc(e.filters, func(_ string, f *filter) bool { return !inUse[f] })
 }
