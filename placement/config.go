@@ -1,10 +1,6 @@
 package placement
 
-import (
-	"fmt"
-
-	"github.com/psgrid/psg"
-)
+import "fmt"
 
 // Bounds on what one workload or node may bring. Beyond them it is refused with
 // that reason, so that no input can stall a cycle.
@@ -114,9 +110,4 @@ func (l *Limit) covers(labels map[string]string) bool {
 		}
 	}
 	return true
-}
-
-// reason is why the limit keeps an instance out.
-func (l *Limit) reason(scope string, limit int) psg.Reason {
-	return psg.Reason{Source: "limit " + l.Name, Text: fmt.Sprintf("at most %d %s", limit, scope)}
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/psgrid/psg"
 )
@@ -131,4 +132,24 @@ func FuzzConstraint(f *testing.F) {
 		}
 		card.holds(&d)
 	})
+}
+
+func TestSolve_TangledDeviceAsksEndInBoundedTime(t *testing.T) {
+	n := gpuNode("n1", "A100", maxCards)
+	for i := range n.Devices {
+		n.Devices[i].Link = fmt.Sprint(i / 2)
+		n.Devices[i].MemoryMB = int64(40_000 + i) // no two alike
+	}
+	w := gpuWorkload("tangle", 1)
+	for i := range maxDeviceAsks {
+		w.Devices = append(w.Devices, psg.DeviceAsk{Name: "gpu", Count: 7, MilliGPU: 600, Constraints: []psg.Constraint{
+			{Left: "${device.model}", Operator: psg.NotEqual, Right: fmt.Sprint(i)},
+		}})
+	}
+	c := newCluster(Config{}, n, w)
+	start := time.Now()
+	wantPlaced(t, c.solve(asksFor(w, 1)...), 0)
+	if took := time.Since(start); took > 2*time.Second {
+		t.Errorf("took %s", took)
+	}
 }
