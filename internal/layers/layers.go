@@ -45,6 +45,7 @@ var Allowed = map[string][]string{
 	"policies/library": {}, // bundles, embedded for psg dev
 	"internal/layers":  {},
 	"e2e":              {""},
+	"e2e/cards":        {"driver/plugin"}, // a Nomad plugin too: the handshake and the base protocol
 }
 
 // Standard names the packages that may import nothing but the standard

@@ -1,0 +1,46 @@
+package cluster
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// Controller is a `psg controller` process that keeps its addresses and its
+// ledger from one start to the next.
+type Controller struct {
+	Binary string
+	Dir    string // its streams and its output
+	Bundle string
+	Nomad  string // URL
+	GRPC   string // host:port
+	REST   string // host:port
+
+	*Process // nil until Start
+}
+
+// URL is the address of the REST face.
+func (c *Controller) URL() string { return "http://" + c.REST }
+
+// Start runs the process and returns when it leads.
+func (c *Controller) Start(ctx context.Context) error {
+	var err error
+	c.Process, err = start(c.Binary, []string{
+		"controller", "-name", "e2e", "-data-dir", filepath.Join(c.Dir, "streams"), "-nats-listen", "",
+		"-bundle", c.Bundle, "-grpc", c.GRPC, "-http", c.REST,
+	}, environ("NOMAD_ADDR="+c.Nomad), filepath.Join(c.Dir, "controller.log"), syscall.SIGKILL)
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Timeout: time.Second}
+	return c.until(ctx, 10*time.Second, "the controller leads", func() (bool, error) {
+		response, err := client.Get(c.URL() + "/v1/leader")
+		if err != nil {
+			return false, err
+		}
+		response.Body.Close()
+		return response.StatusCode == http.StatusOK, nil
+	})
+}
