@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -287,5 +288,105 @@ func BenchmarkAppend(b *testing.B) {
 		if err := bus.Ledger().Append(b.Context(), record(sequence, 1)); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func image(sequence uint64) psg.Image {
+	return psg.Image{Sequence: sequence, Epoch: 1, Nodes: []psg.Node{{ID: psg.NodeID(fmt.Sprint("n", sequence))}}}
+}
+
+func restored(t *testing.T, bus *Bus) (sequences []uint64) {
+	t.Helper()
+	err := bus.Images().Restore(t.Context(), func(i psg.Image) error {
+		sequences = append(sequences, i.Sequence)
+		return errors.New("show me an older one")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sequences
+}
+
+func TestImages_KeepsTheNewestFew(t *testing.T) {
+	bus := open(t, t.TempDir())
+	if got := restored(t, bus); got != nil {
+		t.Errorf("images of an empty bus: %v", got)
+	}
+	for _, sequence := range []uint64{9, 10, 101, 99} {
+		if err := bus.Images().Save(t.Context(), image(sequence)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := restored(t, bus); !slices.Equal(got, []uint64{101, 99, 10}) {
+		t.Errorf("images = %v, want the newest three, newest first", got)
+	}
+}
+
+func TestImages_PassesOverCorruptedOnes(t *testing.T) {
+	bus := open(t, t.TempDir())
+	if err := bus.Images().Save(t.Context(), image(5)); err != nil {
+		t.Fatal(err)
+	}
+	store, err := bus.js.ObjectStore(t.Context(), imageBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, err := store.GetBytes(t.Context(), imageName(5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := slices.Clone(good)
+	flipped[len(flipped)-1] ^= 1
+	for sequence, data := range map[uint64][]byte{6: flipped, 7: good[:20], 8: nil, 9: good} {
+		if _, err := store.PutBytes(t.Context(), imageName(sequence), data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := restored(t, bus); !slices.Equal(got, []uint64{5}) {
+		t.Errorf("images = %v, want the good one alone", got)
+	}
+}
+
+func TestLedger_SaysWhenRecordsAreLost(t *testing.T) {
+	bus := open(t, t.TempDir())
+	err := bus.Ledger().Replay(t.Context(), 7, func(psg.Record) error { return nil })
+	if err == nil || !strings.Contains(err.Error(), "ends at record 0") {
+		t.Errorf("Replay = %v, want that records are lost", err)
+	}
+}
+
+func TestLease_IsOnesAtATime(t *testing.T) {
+	bus, ttl := open(t, t.TempDir()), 300*time.Millisecond
+	first, second := bus.Lease(psg.Leader{Name: "first"}, ttl), bus.Lease(psg.Leader{Name: "second"}, ttl)
+	take := func(l *Lease) psg.Lease {
+		t.Helper()
+		lease, err := l.Take(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lease
+	}
+	if got := take(first); !got.Mine || !got.Until.After(time.Now()) || got.Until.After(time.Now().Add(ttl)) {
+		t.Fatalf("first Take = %+v", got)
+	}
+	taken, last := time.Time{}, take(first)
+	for retry := time.NewTicker(5 * time.Millisecond); taken.IsZero(); <-retry.C {
+		if got := take(second); got.Mine {
+			taken = time.Now()
+		} else if got.Holder.Name != "first" {
+			t.Fatalf("second saw %+v", got)
+		}
+	}
+	if taken.Before(last.Until) {
+		t.Errorf("taken %s before the first had to stop", last.Until.Sub(taken))
+	}
+	if got := take(first); got.Mine || got.Holder.Name != "second" {
+		t.Errorf("first Take after it was taken = %+v", got)
+	}
+	if err := second.Give(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := take(first); !got.Mine {
+		t.Errorf("Take of a lease given up = %+v", got)
 	}
 }

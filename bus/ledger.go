@@ -92,7 +92,10 @@ func (l *Ledger) Replay(ctx context.Context, after uint64, fold func(psg.Record)
 		return fmt.Errorf("open ledger: %w (%w)", err, psg.ErrUnavailable)
 	}
 	last := stream.CachedInfo().State.LastSeq
-	if last <= after {
+	if last < after {
+		return fmt.Errorf("the ledger ends at record %d, before record %d: records are lost", last, after)
+	}
+	if last == after {
 		return nil
 	}
 	return l.read(ctx, stream, after, last, fold)

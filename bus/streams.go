@@ -48,6 +48,15 @@ func (b *Bus) CreateStreams(ctx context.Context) error {
 	if _, err := b.js.CreateOrUpdateKeyValue(ctx, b.leaseBucket()); err != nil {
 		return fmt.Errorf("create bucket %s: %w", leaseBucket, err)
 	}
+	images := jetstream.ObjectStoreConfig{
+		Bucket:      imageBucket,
+		Description: "PSG's images of the ledger's state: the newest three",
+		Storage:     jetstream.FileStorage,
+		Replicas:    max(1, b.config.Replicas),
+	}
+	if _, err := b.js.CreateOrUpdateObjectStore(ctx, images); err != nil {
+		return fmt.Errorf("create bucket %s: %w", imageBucket, err)
+	}
 	return nil
 }
 

@@ -23,6 +23,7 @@ const (
 	telemetryStream = "PSG_TELEMETRY"
 
 	leaseBucket = "PSG_LEASE"
+	imageBucket = "PSG_IMAGES"
 )
 
 // TelemetrySubject is where a node's agent publishes what it measures.

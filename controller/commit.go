@@ -80,6 +80,7 @@ func (c *Controller) commit(record psg.Record) error {
 		c.engine.Apply(d)
 	}
 	c.state.Committed(record.Sequence)
+	c.unsaved += len(record.Deltas)
 	return nil
 }
 

@@ -57,8 +57,10 @@ type Config struct {
 	Orders  func(psg.Order) // told each order once its record is committed; must not block; optional
 	Log     *slog.Logger    // required
 
-	Lease Lease         // default: this controller is the only one
-	Renew time.Duration // between two tries to take or renew the lease; default 400 ms
+	Lease      Lease         // default: this controller is the only one
+	Renew      time.Duration // between two tries to take or renew the lease; default 400 ms
+	Images     Images        // default: none, the whole log is read
+	ImageEvery int           // deltas between two images; default 100,000
 	// Duties runs beside the cycles while this controller leads; its ctx ends
 	// with the lead. Optional.
 	Duties func(ctx context.Context) error
@@ -86,6 +88,12 @@ func (c Config) withDefaults() Config {
 	if c.Renew == 0 {
 		c.Renew = 400 * time.Millisecond
 	}
+	if c.Images == nil {
+		c.Images = noImages{}
+	}
+	if c.ImageEvery == 0 {
+		c.ImageEvery = 100_000
+	}
 	if c.Duties == nil {
 		c.Duties = func(ctx context.Context) error { <-ctx.Done(); return nil }
 	}
@@ -99,7 +107,7 @@ func (c Config) Validate() error {
 		return errors.New("controller: no name")
 	case c.Log == nil:
 		return errors.New("controller: no logger")
-	case c.Period < 0, c.Inbox < 0, c.Batch < 0, c.Waiters < 0, c.Renew < 0:
+	case c.Period < 0, c.Inbox < 0, c.Batch < 0, c.Waiters < 0, c.Renew < 0, c.ImageEvery < 0:
 		return errors.New("controller: a bound is below zero")
 	}
 	return nil
@@ -120,6 +128,10 @@ type Controller struct {
 	dirty    bool      // something changed since the last solve
 	solved   time.Time // when pending asks were last solved
 	restored bool      // state holds committed records, and nothing else
+	unsaved  int       // deltas since the last image
+
+	images chan psg.Image // to be saved; at most one
+	saver  chan struct{}  // holds a token while an image is being saved
 	// Of the workloads: which are held, and which of those to count anew.
 	held, uncounted map[psg.WorkloadID]bool
 
@@ -142,6 +154,8 @@ func New(log Log, policy Policy, jobs Jobs, config Config) (*Controller, error) 
 		polls:  newPolls(config.Waiters),
 		steers: newSteers(),
 		state:  ledger.New(),
+		images: make(chan psg.Image, 1),
+		saver:  make(chan struct{}, 1),
 	}, nil
 }
 

@@ -70,11 +70,17 @@ func (l *flakyLog) Append(ctx context.Context, r psg.Record) error {
 // openLog starts a bus of its own in dir and returns its log, and what stops it.
 func openLog(t testing.TB, dir string) (log Log, stop func()) {
 	t.Helper()
+	transport, stop := openBus(t, dir)
+	return transport.Ledger(), stop
+}
+
+func openBus(t testing.TB, dir string) (transport *bus.Bus, stop func()) {
+	t.Helper()
 	embedded, err := server.Start(server.Config{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport, err := bus.Connect(bus.Config{Server: embedded, Name: "test", Log: slog.New(slog.DiscardHandler)})
+	transport, err = bus.Connect(bus.Config{Server: embedded, Name: "test", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +89,7 @@ func openLog(t testing.TB, dir string) (log Log, stop func()) {
 	}
 	stop = sync.OnceFunc(func() { transport.Close(); embedded.Close() })
 	t.Cleanup(stop)
-	return transport.Ledger(), stop
+	return transport, stop
 }
 
 func tempLog(t testing.TB) Log {

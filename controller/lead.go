@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/psgrid/psg"
-	"github.com/psgrid/psg/ledger"
 	"github.com/psgrid/psg/placement"
 )
 
@@ -134,6 +133,7 @@ func (c *Controller) lead(ctx context.Context) error {
 	if err == nil {
 		group, acting := errgroup.WithContext(leading)
 		group.Go(func() error { return c.config.Duties(acting) })
+		group.Go(func() error { return c.saveImages(acting) })
 		group.Go(func() error { return c.cycles(acting) })
 		err = group.Wait()
 	}
@@ -159,6 +159,7 @@ func (c *Controller) cycles(ctx context.Context) error {
 		if c.dirty { // it left something for the next
 			signal(c.inbox.news)
 		}
+		c.offerImage()
 	}
 }
 
@@ -218,28 +219,6 @@ func (c *Controller) resign() {
 	c.mu.Unlock()
 	c.polls.wakeAll()
 	c.inbox.close(c.mustLead())
-}
-
-// restore makes the state what the log says, all of it. A state that holds
-// committed records alone is kept, and only what followed is read.
-func (c *Controller) restore(ctx context.Context) error {
-	state := c.state
-	if !c.restored {
-		state = ledger.New()
-	}
-	apply := func(r psg.Record) error {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return state.Apply(r)
-	}
-	if err := c.log.Replay(ctx, state.Sequence(), apply); err != nil {
-		c.restored = false
-		return fmt.Errorf("replay ledger: %w", err)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.state, c.restored = state, true
-	return nil
 }
 
 // Lead reads the log to its end, opens the next epoch in it and builds the

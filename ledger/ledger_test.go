@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -242,6 +243,9 @@ func TestFold_Properties(t *testing.T) {
 				t.Fatalf("seed %d step %d: folding %+v twice differs from once", seed, i, d)
 			}
 			checkHoldings(t, s)
+			if i%20 == 0 {
+				checkImage(t, s)
+			}
 			if fresh := clone(t, s).Snapshot(start); !reflect.DeepEqual(s.Snapshot(start), fresh) {
 				t.Fatalf("seed %d step %d: after %+v the snapshot is not what one made afresh is", seed, i, d)
 			}
@@ -280,6 +284,35 @@ func checkHoldings(t *testing.T, s *State) {
 		}
 		if !reflect.DeepEqual(held, want) {
 			t.Fatalf("holdings of %s = %+v, want %+v", id, held, want)
+		}
+	}
+}
+
+// checkImage compares a state with the one that its image gives.
+func checkImage(t *testing.T, s *State) {
+	t.Helper()
+	s.Committed(2) // what the history is folded as
+	again, err := FromImage(s.Image())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(again.Image(), s.Image()) || !reflect.DeepEqual(again.Pending(), s.Pending()) ||
+		!slices.Equal(again.over, s.over) || !reflect.DeepEqual(again.expiring, s.expiring) {
+		t.Fatalf("the state of an image is another: %+v, want %+v", again.Image(), s.Image())
+	}
+	checkHoldings(t, again)
+}
+
+func TestFromImage_RefusesWhatIsOfNoState(t *testing.T) {
+	placed := granted("a", "n", 1)
+	for name, wrong := range map[string][]psg.AskStatus{
+		"twice":    {{Ask: ask("a"), State: psg.Queued}, {Ask: ask("a"), State: psg.Queued}},
+		"record 9": {{Ask: ask("a"), State: psg.Queued, Sequence: 9}},
+		"granted":  {{Ask: ask("a"), State: psg.Granted}},
+		"queued":   {{Ask: ask("a"), State: psg.Queued, Placement: &placed}},
+	} {
+		if _, err := FromImage(psg.Image{Sequence: 8, Asks: wrong}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("FromImage = %v, want %q", err, name)
 		}
 	}
 }

@@ -67,6 +67,26 @@ func TestRoundTrip_SnapshotLosesNoField(t *testing.T) {
 	roundTrip(t, &s, EncodeSnapshot, DecodeSnapshot)
 }
 
+func TestRoundTrip_ImageLosesNoField(t *testing.T) {
+	var image psg.Image
+	newFiller(t, 6).fill(reflect.ValueOf(&image).Elem())
+	for range 12 { // more than one part
+		image.Asks = append(image.Asks, image.Asks...)
+	}
+	roundTrip(t, image, EncodeImage, DecodeImage)
+}
+
+func TestRoundTrip_LeaseLosesNoField(t *testing.T) {
+	want := psg.Leader{Name: "a", GRPC: "b:1", HTTP: "c:2"}
+	data, err := EncodeLease(want, "process")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, instance, err := DecodeLease(data); err != nil || got != want || instance != "process" {
+		t.Errorf("lease = %+v %q %v", got, instance, err)
+	}
+}
+
 func TestRoundTrip_NodeSampleLosesNoField(t *testing.T) {
 	want := newFiller(t, 4).delta(psg.NodeObserved{}).(psg.NodeObserved)
 	data, err := EncodeNodeSample(want, 7)

@@ -88,9 +88,10 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 	self := config.self(grpcListener.Addr(), httpListener.Addr())
 	var decider *controller.Controller
 	decider, err = controller.New(transport.Ledger(), store{rules}, config.jobs(), controller.Config{
-		Name:  config.name,
-		Log:   config.log,
-		Lease: transport.Lease(self, bus.LeaseTTL),
+		Name:   config.name,
+		Log:    config.log,
+		Lease:  transport.Lease(self, bus.LeaseTTL),
+		Images: transport.Images(),
 		Orders: func(order psg.Order) {
 			if err := transport.PublishOrder(order); err != nil {
 				config.log.Warn("order not published", "error", err)

@@ -1,0 +1,128 @@
+package bus
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/wire"
+)
+
+// keptImages is how many images are kept: should the newest be faulty, an older
+// one and a longer tail of the log do.
+const keptImages = 3
+
+// imageMagic begins each image: what it is and its format's version. The sum of
+// the rest follows, then the rest.
+const imageMagic = "PSGIMG1\n"
+
+// Images keeps images of the ledger's state, so that a controller need not read
+// the log from its beginning. It implements the controller's Images.
+type Images struct {
+	bus *Bus
+}
+
+// Images returns the kept images. CreateStreams must have been called on this
+// cluster.
+func (b *Bus) Images() *Images { return &Images{b} }
+
+// Save keeps an image and forgets all but the newest few.
+func (i *Images) Save(ctx context.Context, image psg.Image) error {
+	payload, err := wire.EncodeImage(image)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(payload)
+	data := slices.Concat([]byte(imageMagic), sum[:], payload)
+	store, err := i.bus.js.ObjectStore(ctx, imageBucket)
+	if err != nil {
+		return fmt.Errorf("open images: %w (%w)", err, psg.ErrUnavailable)
+	}
+	if _, err := store.PutBytes(ctx, imageName(image.Sequence), data); err != nil {
+		return fmt.Errorf("save image of record %d: %w (%w)", image.Sequence, err, psg.ErrUnavailable)
+	}
+	names, err := newest(ctx, store)
+	if err != nil {
+		return err
+	}
+	for _, name := range names[min(keptImages, len(names)):] {
+		if err := store.Delete(ctx, name); err != nil {
+			return fmt.Errorf("forget image %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Restore calls use with the newest image that can be read and that use takes
+// without an error. It returns nil, having called nothing, if there is none.
+// Why an image was passed over is logged.
+func (i *Images) Restore(ctx context.Context, use func(psg.Image) error) error {
+	store, err := i.bus.js.ObjectStore(ctx, imageBucket)
+	if err != nil {
+		return fmt.Errorf("open images: %w (%w)", err, psg.ErrUnavailable)
+	}
+	names, err := newest(ctx, store)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		image, err := load(ctx, store, name)
+		if err == nil {
+			err = use(image)
+		}
+		if err == nil || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		i.bus.config.Log.Error("image passed over", "image", name, "error", err)
+	}
+	return nil
+}
+
+func load(ctx context.Context, store jetstream.ObjectStore, name string) (psg.Image, error) {
+	data, err := store.GetBytes(ctx, name)
+	if err != nil {
+		return psg.Image{}, fmt.Errorf("read image: %w", err)
+	}
+	payload, found := bytes.CutPrefix(data, []byte(imageMagic))
+	if !found || len(payload) < sha256.Size {
+		return psg.Image{}, errors.New("not an image of this version")
+	}
+	if sum := sha256.Sum256(payload[sha256.Size:]); !bytes.Equal(sum[:], payload[:sha256.Size]) {
+		return psg.Image{}, errors.New("the image's sum is wrong: it is corrupted")
+	}
+	image, err := wire.DecodeImage(payload[sha256.Size:])
+	if err == nil && imageName(image.Sequence) != name {
+		err = fmt.Errorf("it is of record %d", image.Sequence)
+	}
+	return image, err
+}
+
+// newest lists the images, newest first.
+func newest(ctx context.Context, store jetstream.ObjectStore) ([]string, error) {
+	infos, err := store.List(ctx)
+	if errors.Is(err, jetstream.ErrNoObjectsFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list images: %w (%w)", err, psg.ErrUnavailable)
+	}
+	var names []string
+	for _, info := range infos {
+		if strings.HasPrefix(info.Name, "record-") {
+			names = append(names, info.Name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(b, a) })
+	return names, nil
+}
+
+// imageName sorts as its sequence does.
+func imageName(sequence uint64) string { return fmt.Sprintf("record-%020d", sequence) }

@@ -1,0 +1,12 @@
+package psg
+
+// Image is the ledger's state as of one record: what a controller starts from
+// instead of the first record.
+type Image struct {
+	Sequence  uint64 // the record it is as of
+	Epoch     Epoch
+	Leader    string
+	Nodes     []Node
+	Workloads []Workload
+	Asks      []AskStatus // those that hold room, then those that want it, each by ID; then those that are over, oldest first
+}
