@@ -200,9 +200,15 @@ func (v *view) onlyJobs(listed map[jobKey]bool) []psg.Delta {
 
 // onlyAllocs is onlyNodes for allocations, at a time.
 func (v *view) onlyAllocs(listed map[string]bool, at time.Time) []psg.Delta {
+	return v.forgotten(listed, at, func(*allocView) bool { return true })
+}
+
+// forgotten says what has become of those allocations among the known ones that
+// Nomad no longer lists.
+func (v *view) forgotten(listed map[string]bool, at time.Time, among func(*allocView) bool) []psg.Delta {
 	var deltas []psg.Delta
 	for _, id := range slices.Sorted(maps.Keys(v.allocs)) {
-		if listed[id] {
+		if listed[id] || !among(v.allocs[id]) {
 			continue
 		}
 		if !v.allocs[id].over {

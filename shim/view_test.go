@@ -56,9 +56,9 @@ func lines(deltas []psg.Delta) []string {
 }
 
 // feed gives a view one event, as a Watcher does with no Nomad to ask.
-func feed(t *testing.T, v *view, e event) []psg.Delta {
+func feed(t *testing.T, client *api.Client, v *view, e event) []psg.Delta {
 	t.Helper()
-	deltas, err := (&Watcher{view: v}).event(t.Context(), e)
+	deltas, err := (&Watcher{client: client, view: v}).event(t.Context(), e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,6 +70,7 @@ func TestView_RecordedStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, client := newNomad(t)
 	v := newView("global", slog.New(slog.DiscardHandler))
 	var got bytes.Buffer
 	scanner := bufio.NewScanner(bytes.NewReader(data))
@@ -81,10 +82,10 @@ func TestView_RecordedStream(t *testing.T) {
 		}
 		for _, e := range batch.Events {
 			fmt.Fprintf(&got, "%d %s %s\n", e.Index, e.Topic, e.Type)
-			for _, line := range lines(feed(t, v, e)) {
+			for _, line := range lines(feed(t, client, v, e)) {
 				fmt.Fprintf(&got, "\t%s\n", line)
 			}
-			if again := feed(t, v, e); len(again) > 0 {
+			if again := feed(t, client, v, e); len(again) > 0 {
 				fmt.Fprintf(&got, "\ttold again: %q\n", lines(again))
 			}
 		}

@@ -187,7 +187,7 @@ func (w *Watcher) event(ctx context.Context, e event) ([]psg.Delta, error) {
 	case p.Node != nil:
 		return w.view.node(p.Node), nil
 	case p.Job != nil && p.Deleted:
-		return w.view.jobGone(jobKey{text(p.Job.Namespace), text(p.Job.ID)}), nil
+		return w.purged(ctx, jobKey{text(p.Job.Namespace), text(p.Job.ID)})
 	case p.Job != nil:
 		return w.view.job(p.Job), nil
 	case p.Allocation != nil:
@@ -198,6 +198,23 @@ func (w *Watcher) event(ctx context.Context, e event) ([]psg.Delta, error) {
 		return append(deltas, w.view.alloc(p.Allocation)...), nil
 	}
 	return nil, nil
+}
+
+// purged takes the end of a job, and of those of its allocations that Nomad has
+// forgotten with it: it tells of no other end of them.
+func (w *Watcher) purged(ctx context.Context, key jobKey) ([]psg.Delta, error) {
+	left, _, err := w.client.Jobs().Allocations(key.id, true, query(ctx, key.namespace))
+	if err != nil && !notFound(err) {
+		return nil, fmt.Errorf("read allocations of purged job %q: %w", key.id, err)
+	}
+	listed := map[string]bool{}
+	for _, a := range left {
+		listed[a.ID] = true
+	}
+	ended := w.view.forgotten(listed, time.Now().UTC(), func(a *allocView) bool {
+		return a.workload.Namespace == key.namespace && a.workload.Job == key.id
+	})
+	return append(ended, w.view.jobGone(key)...), nil
 }
 
 // maxHanded bounds how many deltas the sink gets at once.

@@ -48,6 +48,7 @@ func newNomad(t *testing.T) (*nomad, *api.Client) {
 	mux.HandleFunc("/v1/allocations", n.list(func() any { return values(n.allocs) }))
 	mux.HandleFunc("/v1/node/{id}", func(w http.ResponseWriter, r *http.Request) { one(n, w, r, n.nodes) })
 	mux.HandleFunc("/v1/job/{id}", func(w http.ResponseWriter, r *http.Request) { one(n, w, r, n.jobs) })
+	mux.HandleFunc("/v1/job/{id}/allocations", n.list(func() any { return values(n.allocs) }))
 	mux.HandleFunc("/v1/allocation/{id}", func(w http.ResponseWriter, r *http.Request) {
 		job := gatedJob(3)
 		job.ID = new("purged")
@@ -225,6 +226,18 @@ func TestWatcher_ListsThenFollows(t *testing.T) {
 		event{Topic: api.TopicJob, Payload: payload{Job: gatedJob(6), Deleted: true}},
 		event{Topic: api.TopicNode, Type: nodeDeregistration, Payload: payload{Node: down}})
 	sink.want(t, "a1 lost", "workload ml/train/g gone", "node n1 gone")
+}
+
+func TestWatcher_PurgingAJobEndsTheAllocationsThatNomadForgets(t *testing.T) {
+	n, client := newNomad(t)
+	n.jobs["train"] = gatedJob(6)
+	n.allocs["a1"] = gatedAlloc(7, "running", "dead", "running")
+	sink := watch(t, client, WatchConfig{})
+	sink.want(t, "workload ml/train/g version 6", "a1 running")
+	feed := n.opened(t)
+	n.set(func() { clear(n.allocs) })
+	feed <- events(t, 102, event{Topic: api.TopicJob, Payload: payload{Job: gatedJob(6), Deleted: true}})
+	sink.want(t, "a1 released: Nomad no longer knows", "workload ml/train/g gone")
 }
 
 func TestWatcher_ListsAgainAfterAGap(t *testing.T) {

@@ -151,11 +151,21 @@ func (c *cluster) clientConfig(one client, gates string, server int) map[string]
 		"plugin": []any{map[string]any{"raw_exec": map[string]any{"config": map[string]any{"enabled": true}}}},
 	}
 	if gates != "" {
-		config["plugin_dir"] = filepath.Dir(driverBinary(c.T))
+		config["plugin_dir"] = c.plugins()
 		config["plugin"] = append(config["plugin"].([]any),
 			map[string]any{"nomad-driver-psg": map[string]any{"config": map[string]any{"controllers": []string{gates}}}})
 	}
 	return config
+}
+
+// plugins is a directory with nothing but PSG's driver.
+func (c *cluster) plugins() string {
+	c.Helper()
+	dir := c.TempDir()
+	if err := os.Symlink(program(c.T, "nomad-driver-psg"), filepath.Join(dir, "nomad-driver-psg")); err != nil {
+		c.Fatal(err)
+	}
+	return dir
 }
 
 func (c *cluster) start(binary, dir, name string, ports []int, config map[string]any) {
@@ -197,7 +207,7 @@ func (a *agent) stop(t *testing.T, name string) {
 		_ = a.command.Process.Kill()
 		<-a.ended
 	}
-	if t.Failed() {
+	if t.Failed() && (name == "controller" || name == "proxy") { // what nomad agents say is rarely why
 		text := a.output.Bytes()
 		t.Logf("%s says:\n%s", name, text[max(0, len(text)-3000):])
 	}

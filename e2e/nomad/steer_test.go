@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -14,16 +12,6 @@ import (
 	"github.com/psgrid/psg"
 	"github.com/psgrid/psg/shim"
 )
-
-func driverBinary(t testing.TB) string {
-	t.Helper()
-	dir := t.TempDir()
-	binary := filepath.Join(dir, "nomad-driver-psg")
-	if out, err := exec.Command("go", "build", "-o", binary, "github.com/psgrid/psg/cmd/nomad-driver-psg").CombinedOutput(); err != nil {
-		t.Fatalf("build driver: %v\n%s", err, out)
-	}
-	return binary
-}
 
 // sleeper is a job of one group whose instances do nothing.
 func sleeper(id string, count, cpu, memory int) *api.Job {
