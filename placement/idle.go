@@ -7,7 +7,7 @@ import (
 
 // What has not been used for this many cycles is dropped.
 const (
-	idleCycles = 256
+	idleCycles = 4096
 	sweepEvery = 64
 )
 

@@ -38,10 +38,11 @@ type ruledAs struct {
 // the last problem.
 func (e *Engine) setRows(rows []psg.NodeID) {
 	r := &e.rulings
-	if r.epoch > 0 && r.nodes == e.arrivals && slices.Equal(r.rows, rows) {
+	if r.epoch > 0 && r.nodes == e.arrivals && (sameSlice(r.rows, rows) || slices.Equal(r.rows, rows)) {
+		r.rows = rows
 		return
 	}
-	r.rows = slices.Clone(rows)
+	r.rows = rows
 	r.slots = make([]int32, len(rows))
 	r.byRow = make([]int, len(e.slots))
 	for i := range r.byRow {
@@ -56,6 +57,12 @@ func (e *Engine) setRows(rows []psg.NodeID) {
 	r.nodes = e.arrivals
 	r.epoch++
 	r.known = make(map[uint64][]*judgement)
+}
+
+// sameSlice reports whether two slices are one: rows are not changed once they
+// have been handed over.
+func sameSlice(a, b []psg.NodeID) bool {
+	return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0]
 }
 
 // judge finds or makes the judgement that a ruling comes to.

@@ -15,7 +15,7 @@ type Problem struct {
 	Asks []psg.Ask
 	// Rulings are policy's verdicts by workload, over Rows. A workload without
 	// one is not bound by policy; a node without a row is denied to those with
-	// one. A ruling is not changed once it has been handed over.
+	// one. Rulings and rows are not changed once they have been handed over.
 	Rulings map[psg.WorkloadID]*psg.Ruling
 	Rows    []psg.NodeID // row to node, as in the snapshot that was ruled on
 	// Stop is asked between asks whether the budget is spent; the asks not
