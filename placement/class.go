@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/psgrid/psg"
 )
 
 // class is a shape under one judgement: the workloads for which every node
@@ -16,8 +18,9 @@ type class struct {
 	used    uint64 // cycle
 	asked   int    // times a candidate was wanted before there was an index
 	indexed bool
-	read    int    // position in Engine.changes up to which scores are current
-	respecs uint64 // of Engine.respecs when cells was made
+	read    int        // position in Engine.changes up to which scores are current
+	respecs uint64     // of Engine.respecs when cells and barred were made
+	barred  psg.Bitmap // slots whose node can't be it, whatever it holds
 	scores  []int64
 	cells   []cell
 	others  []int   // by counter: values no spread target names; nil until counted
@@ -89,6 +92,7 @@ func (e *Engine) succeed(old *class, j *judgement) *class {
 	}
 	for slot := range e.slots {
 		if before.denied.Has(slot) != j.denied.Has(slot) || before.at(slot) != j.at(slot) {
+			next.bar(e, int32(slot))
 			next.refresh(e, int32(slot))
 		}
 	}
@@ -107,6 +111,7 @@ func (c *class) clone() *class {
 	d := *c
 	d.users = 0
 	d.scores = slices.Clone(c.scores)
+	d.barred = slices.Clone(c.barred)
 	d.cellOf = slices.Clone(c.cellOf)
 	d.cells = slices.Clone(c.cells)
 	for i := range d.cells {
@@ -149,19 +154,39 @@ func (e *Engine) catchUp(c *class) bool {
 	}
 	c.read = e.changes.position()
 	e.sweep++
+	respecced := c.respecs != e.respecs
 	for _, slot := range changed {
-		if e.marks[slot] != e.sweep {
-			e.marks[slot] = e.sweep
+		if e.marks[slot] == e.sweep {
+			continue
+		}
+		e.marks[slot] = e.sweep
+		if respecced {
+			c.bar(e, slot)
+		}
+		if !c.barred.Has(int(slot)) || c.scores[slot] != unfit {
 			c.refresh(e, slot)
 		}
 	}
+	c.respecs = e.respecs
 	return true
+}
+
+// bar notes whether a slot's node can be it at all.
+func (c *class) bar(e *Engine, slot int32) {
+	if c.judged.denied.Has(int(slot)) || !c.shape.filter.on(e, slot).ok {
+		c.barred.Set(int(slot))
+	} else {
+		c.barred.Clear(int(slot))
+	}
 }
 
 // grow makes room for slots that are new; it reports false where there is none.
 func (c *class) grow(slots int) bool {
 	for len(c.scores) < slots {
 		c.scores = append(c.scores, unfit)
+	}
+	for 64*len(c.barred) < slots {
+		c.barred = append(c.barred, 0)
 	}
 	return c.cellOf != nil || c.cells[0].tree.size >= slots
 }
@@ -195,7 +220,9 @@ func (e *Engine) scoreOf(c *class, slot int32) int64 {
 func (e *Engine) rebuild(c *class) {
 	n := len(e.slots)
 	c.scores = slices.Grow(c.scores[:0], n)[:n]
+	c.barred = psg.NewBitmap(n)
 	for slot := range n {
+		c.bar(e, int32(slot))
 		c.scores[slot] = e.scoreOf(c, int32(slot))
 	}
 	c.read, c.respecs = e.changes.position(), e.respecs

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/psgrid/psg"
 )
@@ -21,7 +22,7 @@ const fragmentStep = 40
 
 // worth is the milli-GPU of a node that the mix can use, times weightTotal,
 // with what is free on its cards and of its CPU and memory.
-func (e *Engine) worth(slot int32, free *cardSums, cpuMHz, memoryMB int64) int64 {
+func (e *Engine) worth(slot int32, free []int64, cpuMHz, memoryMB int64) int64 {
 	cpuMHz, memoryMB = max(0, min(mostAmount, cpuMHz)), max(0, min(mostAmount, memoryMB))
 	sum := int64(0)
 	for i := range e.demands.mix {
@@ -30,7 +31,7 @@ func (e *Engine) worth(slot int32, free *cardSums, cpuMHz, memoryMB int64) int64
 		if !v.ok {
 			continue
 		}
-		usable := free.usable(v.cards[0], g.milli, g.count)
+		usable := usable(free, v.cards[0], g.milli, g.count)
 		if usable == 0 {
 			continue
 		}
@@ -48,30 +49,21 @@ func (e *Engine) worth(slot int32, free *cardSums, cpuMHz, memoryMB int64) int64
 	return sum / 4
 }
 
-// cardSums is what is free on each card of a node, in milli; 0 where the card
-// can't be shared out.
-type cardSums struct {
-	milli [maxCards]int64
-	cards int
-}
-
-func (n *node) sums() cardSums {
-	s := cardSums{cards: len(n.cards)}
-	for i := range n.cards {
-		if c := &n.cards[i]; c.usable && c.cuts == 0 {
-			s.milli[i] = c.milli
-		}
+// shareable is what of a card can be shared out, in milli.
+func (c *card) shareable() int64 {
+	if !c.usable || c.cuts > 0 {
+		return 0
 	}
-	return s
+	return c.milli
 }
 
-// usable sums the free milli of the cards that have at least so much, if there
-// are enough of them.
-func (s *cardSums) usable(set uint64, milli int64, count int) int64 {
+// usable sums what is free on the cards of a set that have at least so much, if
+// there are enough of them.
+func usable(free []int64, set uint64, milli int64, count int) int64 {
 	sum := int64(0)
-	for ; set != 0; set &= set - 1 {
-		if free := s.milli[bits.TrailingZeros64(set)]; free >= milli {
-			sum += free
+	for i, have := range free {
+		if have >= milli && set>>i&1 != 0 {
+			sum += have
 			count--
 		}
 	}
@@ -88,32 +80,32 @@ func (e *Engine) lost(s *shape, n *node, v *verdict) (loss int64, card int) {
 	room := &e.rooms[n.slot]
 	need := room.need(s.request)
 	cpu, memory := room.free[psg.CPU]-need[psg.CPU], room.free[psg.Memory]-need[psg.Memory]
-	free := n.sums()
 	before := e.worths[n.slot]
 	if before < 0 {
-		before = e.worth(n.slot, &free, room.free[psg.CPU], room.free[psg.Memory])
+		before = e.worth(n.slot, n.free, room.free[psg.CPU], room.free[psg.Memory])
 		e.worths[n.slot] = before
 	}
 	if s.sharesOneCard() {
-		after, at := n.bestShare(e, s, v, &free, cpu, memory)
+		after, at := e.bestShare(s, n, v, cpu, memory)
 		return (before-after)/weightTotal - s.plain.MilliGPU, at
 	}
-	used, opened := int64(0), int64(0)
+	free, used, opened := n.free, int64(0), int64(0)
 	switch {
-	case s.plain != nil && s.plain.Profile == "" && s.plain.MilliGPU > 0:
-		used = free.take(n, s.plain, v.cards[0])
+	case s.plain != nil && wantsWhole(s.plain):
+		free, used = n.withoutWhole(v.cards[0], s.plain.Count)
 	case len(s.devices) > 0:
+		free = slices.Clone(n.free)
 		shares, _ := n.assign(s, v)
 		for _, share := range shares {
 			i := n.byID[share.Device]
-			free.milli[i] -= share.MilliGPU
+			free[i] -= share.MilliGPU
 			used += share.MilliGPU
 			if n.cards[i].shares == 0 && share.MilliGPU < wholeCard {
 				opened += wholeCard - share.MilliGPU // no longer to be had whole
 			}
 		}
 	}
-	after := e.worth(n.slot, &free, cpu, memory)
+	after := e.worth(n.slot, free, cpu, memory)
 	return (before-after)/weightTotal - used + opened, -1
 }
 
@@ -138,7 +130,7 @@ func (s *shape) sharesOneCard() bool {
 
 // bestShare tries the share on each card that can give it, and returns the
 // worth that the best one leaves.
-func (n *node) bestShare(e *Engine, s *shape, v *verdict, free *cardSums, cpu, memory int64) (best int64, card int) {
+func (e *Engine) bestShare(s *shape, n *node, v *verdict, cpu, memory int64) (best int64, card int) {
 	card = -1
 	var tried [8]int64
 	for set := v.cards[0]; set != 0; set &= set - 1 {
@@ -146,13 +138,13 @@ func (n *node) bestShare(e *Engine, s *shape, v *verdict, free *cardSums, cpu, m
 		if _, ok := n.cards[i].share(0, s.plain); !ok {
 			continue
 		}
-		had := free.milli[i]
+		had := n.free[i]
 		if seen(&tried, had) {
 			continue // a card like one that was tried
 		}
-		free.milli[i] -= s.plain.MilliGPU
-		worth := e.worth(n.slot, free, cpu, memory)
-		free.milli[i] = had
+		n.free[i] -= s.plain.MilliGPU
+		worth := e.worth(n.slot, n.free, cpu, memory)
+		n.free[i] = had
 		if card < 0 || worth > best {
 			best, card = worth, i
 		}
@@ -175,18 +167,18 @@ func seen(noted *[8]int64, value int64) bool {
 	return false
 }
 
-// take removes what a plain ask takes from the cards of a set.
-func (s *cardSums) take(n *node, ask *psg.DeviceAsk, set uint64) int64 {
-	used, need := int64(0), ask.Count
-	for ; set != 0 && need > 0; set &= set - 1 {
-		i := bits.TrailingZeros64(set)
-		if share, ok := n.cards[i].share(0, ask); ok {
-			s.milli[i] -= share.MilliGPU
-			used += share.MilliGPU
-			need--
+// withoutWhole is what would be free on a node's cards without the first so
+// many whole ones of a set.
+func (n *node) withoutWhole(set uint64, count int) (free []int64, used int64) {
+	free = slices.Clone(n.free)
+	for i := range free {
+		if count > 0 && free[i] == wholeCard && n.cards[i].shares == 0 && set>>i&1 != 0 {
+			free[i] = 0
+			used += wholeCard
+			count--
 		}
 	}
-	return used
+	return free, used
 }
 
 // floorDiv rounds towards minus infinity, so that steps are of one width.

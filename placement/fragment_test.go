@@ -83,9 +83,8 @@ func TestEngine_RememberedWorthIsTheWorth(t *testing.T) {
 				if n == nil || remembered < 0 {
 					continue
 				}
-				free := n.sums()
 				room := &w.rooms[slot]
-				if is := w.worth(int32(slot), &free, room.free[psg.CPU], room.free[psg.Memory]); is != remembered {
+				if is := w.worth(int32(slot), n.free, room.free[psg.CPU], room.free[psg.Memory]); is != remembered {
 					t.Fatalf("seed %d: %s is worth %d, remembered %d", seed, n.name(), is, remembered)
 				}
 			}

@@ -10,6 +10,7 @@ type node struct {
 	slot   int32  // its place in the engine's columns; kept until it goes
 	fault  string // why its figures can't be trusted
 	cards  []card
+	free   []int64 // by card: shareable
 	byID   map[psg.DeviceID]int
 	ports  ports
 	held   []*held // in no order
@@ -22,8 +23,10 @@ func (n *node) reset(spec psg.Node, limits int) {
 	n.fault = unusable(&n.spec)
 	n.cards = newCards(n.spec.Devices)
 	n.byID = make(map[psg.DeviceID]int, len(n.cards))
+	n.free = make([]int64, len(n.cards))
 	for i := range n.cards {
 		n.byID[n.cards[i].spec.ID] = i
+		n.free[i] = n.cards[i].shareable()
 	}
 	n.ports = newPorts(&n.spec)
 	n.limits = make([]int, limits)
@@ -61,6 +64,7 @@ func (n *node) holdCards(shares []psg.DeviceShare, sign int) {
 	for _, s := range shares {
 		if i, ok := n.byID[s.Device]; ok {
 			n.cards[i].hold(s, sign)
+			n.free[i] = n.cards[i].shareable()
 		}
 	}
 }
