@@ -104,7 +104,7 @@ func (m *mover) move(h *held, from *node, to candidate, gain int64, ask psg.Requ
 	p := h.placement
 	c, n := m.classFor(h.workload), m.e.slots[to.slot]
 	p.Node, p.State, p.Since = n.spec.ID, psg.Moving, m.p.Now
-	p.Devices, p.Ports, p.Score = m.e.hand(c.shape, n), c.shape.ports.shares(&n.spec), to.parts.list()
+	p.Devices, p.Ports, p.Score = m.e.hand(c.shape, n), c.shape.ports.shares(&n.spec), to.parts.appendTo(nil)
 	next := &held{placement: p, workload: h.workload}
 	m.e.book(next, n)
 	m.journal = append(m.journal, entry{held: next})

@@ -33,9 +33,8 @@ func (p *parts) total() int64 {
 	return sum
 }
 
-// list names the parts that are not zero.
-func (p *parts) list() []psg.ScorePart {
-	list := make([]psg.ScorePart, 0, 4)
+// appendTo adds the parts that are not zero to a list.
+func (p *parts) appendTo(list []psg.ScorePart) []psg.ScorePart {
 	for i, points := range p {
 		if points != 0 {
 			list = append(list, psg.ScorePart{Name: partNames[i], Points: points})

@@ -56,6 +56,7 @@ func (e *Engine) newSolver(p Problem) *solver {
 	s := &solver{
 		e: e, p: p, works: make([]*workload, len(p.Asks)), answers: make([]answer, len(p.Asks)),
 		gangs: make(map[psg.GangID][]int),
+		room:  slabs{size: max(1, min(mostPerSlab, len(p.Asks)))},
 	}
 	s.line()
 	return s
@@ -74,6 +75,7 @@ type solver struct {
 	gangs   map[psg.GangID][]int // asks by gang, by turn
 	journal []entry
 	why     explanations
+	room    slabs
 }
 
 // answer is what became of one ask.
@@ -207,9 +209,12 @@ func (s *solver) grant(at int, c *class, found candidate, reserved *held) {
 	ask := s.p.Asks[at]
 	n := s.e.slots[found.slot]
 	shares := s.e.hand(c.shape, n)
-	p := psg.Placement{
+	h := s.room.held()
+	h.workload = s.works[at]
+	p := &h.placement
+	*p = psg.Placement{
 		Ask: ask, Node: n.spec.ID, State: psg.Granted, Request: c.shape.request, Devices: shares,
-		Ports: c.shape.ports.shares(&n.spec), Score: found.parts.list(), Since: s.p.Now,
+		Ports: c.shape.ports.shares(&n.spec), Score: s.room.score(&found.parts), Since: s.p.Now,
 	}
 	if ask.Hold > 0 {
 		p.State, p.Expires = psg.Reserved, s.p.Now.Add(ask.Hold)
@@ -220,10 +225,9 @@ func (s *solver) grant(at int, c *class, found candidate, reserved *held) {
 			p.Request = p.Request.Max(reserved.placement.Request)
 		}
 	}
-	h := &held{placement: p, workload: s.works[at]}
 	s.e.book(h, n)
 	s.journal = append(s.journal, entry{held: h})
-	s.answers[at].placement = &h.placement
+	s.answers[at].placement = p
 }
 
 // strike takes a placement out of the book for the rest of this Solve.
