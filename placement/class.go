@@ -100,7 +100,7 @@ func (e *Engine) succeed(old *class, j *judgement) *class {
 }
 
 // at is the policy score of a slot.
-func (j *judgement) at(slot int) int64 {
+func (j *judgement) at(slot int) int32 {
 	if slot >= len(j.points) {
 		return 0
 	}

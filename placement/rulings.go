@@ -24,7 +24,7 @@ type judgement struct {
 	epoch  uint64
 	hash   uint64
 	denied psg.Bitmap // nil where there is no ruling: nothing is denied
-	points []int64    // nil where nothing scores
+	points []int32    // milli-points; nil where nothing scores
 	used   uint64     // cycle
 }
 
@@ -100,23 +100,28 @@ func (r *rulings) deniedSlots(ruling *psg.Ruling, n int) psg.Bitmap {
 	return denied
 }
 
-func (r *rulings) pointsBySlot(ruling *psg.Ruling, n int) []int64 {
+// mostPoints bounds what policy adds to one node's score, in milli-points
+// either way: a million points.
+const mostPoints = 1_000_000_000
+
+func (r *rulings) pointsBySlot(ruling *psg.Ruling, n int) []int32 {
 	if len(ruling.Scorings) == 0 {
 		return nil
 	}
-	points := make([]int64, n)
+	points := make([]int32, n)
 	for _, s := range ruling.Scorings {
+		add := bounded(s.Points)
 		for row := range s.Rows.All() {
 			if row < len(r.slots) && r.slots[row] >= 0 {
-				points[r.slots[row]] += max(-mostPoints, min(mostPoints, s.Points))
+				at := &points[r.slots[row]]
+				*at = int32(bounded(int64(*at) + add))
 			}
 		}
 	}
 	return points
 }
 
-// mostPoints bounds one policy score, so that no sum of them overflows.
-const mostPoints = 1 << 40
+func bounded(points int64) int64 { return max(-mostPoints, min(mostPoints, points)) }
 
 // longest is the number of rows that the ruling's denials have room for.
 func longest(ruling *psg.Ruling) int {

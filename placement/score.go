@@ -61,7 +61,7 @@ func (e *Engine) rate(s *shape, j *judgement, slot int32, p *parts) bool {
 	}
 	w := &e.cfg.Weights
 	if j.points != nil {
-		p[partPolicy] = j.points[slot]
+		p[partPolicy] = int64(j.points[slot])
 	}
 	p[partAffinity] = w.Affinity * int64(v.affinity) / 1000
 	if room.cards {
