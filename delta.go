@@ -63,6 +63,12 @@ type Freed struct {
 	At     time.Time
 }
 
+// BundleChanged says that another version of the policies is in force.
+type BundleChanged struct {
+	Bundle Bundle
+	At     time.Time
+}
+
 func (Led) delta()             {}
 func (NodeChanged) delta()     {}
 func (NodeGone) delta()        {}
@@ -74,3 +80,4 @@ func (Refused) delta()         {}
 func (Placed) delta()          {}
 func (Moved) delta()           {}
 func (Freed) delta()           {}
+func (BundleChanged) delta()   {}

@@ -6,6 +6,7 @@ type Image struct {
 	Sequence  uint64 // the record it is as of
 	Epoch     Epoch
 	Leader    string
+	Bundle    Bundle
 	Nodes     []Node
 	Workloads []Workload
 	Asks      []AskStatus // those that hold room, then those that want it, each by ID; then those that are over, oldest first

@@ -98,7 +98,7 @@ func (l *Ledger) Replay(ctx context.Context, after uint64, fold func(psg.Record)
 	if last == after {
 		return nil
 	}
-	return l.read(ctx, stream, after, last, fold)
+	return read(ctx, stream, after, last, folding(fold))
 }
 
 // Follow calls fold with every record after a position, in order, as they are
@@ -109,44 +109,52 @@ func (l *Ledger) Follow(ctx context.Context, after uint64, fold func(psg.Record)
 	if err != nil {
 		return fmt.Errorf("open ledger: %w (%w)", err, psg.ErrUnavailable)
 	}
-	return l.read(ctx, stream, after, math.MaxUint64, fold)
+	return read(ctx, stream, after, unbounded, folding(fold))
 }
 
-// read folds the records after one position up to another.
-func (l *Ledger) read(ctx context.Context, stream jetstream.Stream, after, last uint64, fold func(psg.Record) error) error {
+// folding decodes records for fold.
+func folding(fold func(psg.Record) error) func(uint64, []byte) error {
+	return func(position uint64, data []byte) error {
+		record, err := wire.DecodeRecord(data)
+		if err != nil {
+			return fmt.Errorf("decode record %d: %w", position, err)
+		}
+		record.Sequence = position
+		return fold(record)
+	}
+}
+
+// unbounded is the end of a stream that is followed.
+const unbounded = math.MaxUint64
+
+// read visits the messages of a stream after one position up to another.
+func read(ctx context.Context, stream jetstream.Stream, after, last uint64, visit func(position uint64, data []byte) error) error {
+	name := stream.CachedInfo().Config.Name
 	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
 		OptStartSeq:   after + 1,
 	})
 	if err != nil {
-		return fmt.Errorf("read ledger: %w (%w)", err, psg.ErrUnavailable)
+		return fmt.Errorf("read %s: %w (%w)", name, err, psg.ErrUnavailable)
 	}
 	messages, err := consumer.Messages(jetstream.PullMaxMessages(256))
 	if err != nil {
-		return fmt.Errorf("read ledger: %w (%w)", err, psg.ErrUnavailable)
+		return fmt.Errorf("read %s: %w (%w)", name, err, psg.ErrUnavailable)
 	}
 	defer messages.Stop()
 	for position := after; position < last; {
 		message, err := messages.Next(jetstream.NextContext(ctx))
 		if err != nil {
-			return fmt.Errorf("read ledger after record %d: %w (%w)", position, err, psg.ErrUnavailable)
+			return fmt.Errorf("read %s after %d: %w (%w)", name, position, err, psg.ErrUnavailable)
 		}
-		if position, err = foldMessage(message, fold); err != nil {
+		meta, err := message.Metadata()
+		if err != nil {
+			return fmt.Errorf("read %s after %d: %w", name, position, err)
+		}
+		position = meta.Sequence.Stream
+		if err := visit(position, message.Data()); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func foldMessage(message jetstream.Msg, fold func(psg.Record) error) (uint64, error) {
-	meta, err := message.Metadata()
-	if err != nil {
-		return 0, fmt.Errorf("ledger message: %w", err)
-	}
-	record, err := wire.DecodeRecord(message.Data())
-	if err != nil {
-		return 0, fmt.Errorf("decode record %d: %w", meta.Sequence.Stream, err)
-	}
-	record.Sequence = meta.Sequence.Stream
-	return record.Sequence, fold(record)
 }

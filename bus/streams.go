@@ -24,6 +24,17 @@ func (b *Bus) streams() []jetstream.StreamConfig {
 			Replicas:    max(1, b.config.Replicas),
 		},
 		{
+			Name:        auditStream,
+			Description: "PSG's audit: what each ledger record decided, chained by hash",
+			Subjects:    []string{auditSubject},
+			Storage:     jetstream.FileStorage,
+			Retention:   jetstream.LimitsPolicy,
+			Discard:     jetstream.DiscardNew, // when the disk is full it lags behind the ledger
+			DenyDelete:  true,
+			DenyPurge:   true,
+			Replicas:    max(1, b.config.Replicas),
+		},
+		{
 			Name:              telemetryStream,
 			Description:       "PSG's telemetry: the last five minutes, in memory",
 			Subjects:          []string{telemetrySubject + "*"},

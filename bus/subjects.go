@@ -12,14 +12,17 @@ import (
 //
 //	subject                   stream          published by   read by
 //	psg.v1.ledger             PSG_LEDGER      the leader     controllers, checkers
+//	psg.v1.audit              PSG_AUDIT       the leader     auditors
 //	psg.v1.telemetry.NODE     PSG_TELEMETRY   NODE's agent   controllers
 //	psg.v1.order.NODE         none            the leader     NODE's agent
 const (
 	ledgerSubject    = "psg.v1.ledger"
+	auditSubject     = "psg.v1.audit"
 	telemetrySubject = "psg.v1.telemetry."
 	orderSubject     = "psg.v1.order."
 
 	ledgerStream    = "PSG_LEDGER"
+	auditStream     = "PSG_AUDIT"
 	telemetryStream = "PSG_TELEMETRY"
 
 	leaseBucket = "PSG_LEASE"

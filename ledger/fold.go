@@ -39,6 +39,8 @@ func (s *State) Fold(d psg.Delta, sequence uint64) error {
 		return s.move(d, sequence)
 	case psg.Freed:
 		s.free(d, sequence)
+	case psg.BundleChanged:
+		s.bundle = d.Bundle
 	default:
 		return fmt.Errorf("unknown delta %T", d)
 	}

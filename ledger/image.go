@@ -13,7 +13,7 @@ import (
 func (s *State) Image() psg.Image {
 	view := s.Snapshot(s.view.At)
 	image := psg.Image{
-		Sequence: s.sequence, Epoch: s.epoch, Leader: s.leader,
+		Sequence: s.sequence, Epoch: s.epoch, Leader: s.leader, Bundle: s.bundle,
 		Nodes: view.Nodes, Workloads: view.Workloads,
 		Asks: make([]psg.AskStatus, 0, len(s.asks)),
 	}
@@ -32,7 +32,7 @@ func (s *State) Image() psg.Image {
 // FromImage returns the state that an image is of, or why it is of none.
 func FromImage(image psg.Image) (*State, error) {
 	s := New()
-	s.sequence, s.epoch, s.leader = image.Sequence, image.Epoch, image.Leader
+	s.sequence, s.epoch, s.leader, s.bundle = image.Sequence, image.Epoch, image.Leader, image.Bundle
 	for i := range image.Nodes {
 		s.changeNode(image.Nodes[i])
 	}

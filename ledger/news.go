@@ -38,6 +38,8 @@ func (s *State) News(d psg.Delta) bool {
 	case psg.Moved:
 		status := s.asks[d.Ask]
 		return status != nil && status.Placement != nil && status.State != d.State
+	case psg.BundleChanged:
+		return s.bundle != d.Bundle
 	case psg.Freed:
 		status := s.asks[d.Ask]
 		return status != nil && !status.Over()

@@ -26,6 +26,7 @@ type State struct {
 	sequence  uint64
 	epoch     psg.Epoch
 	leader    string
+	bundle    psg.Bundle
 	nodes     map[psg.NodeID]*psg.Node
 	workloads map[psg.WorkloadID]*psg.Workload
 	asks      map[psg.RequestID]*psg.AskStatus

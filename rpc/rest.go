@@ -45,8 +45,9 @@ type Position struct {
 //	GET /v1/ask/{id}          psg.AskStatus; an allocation ID is its ask's
 //	GET /metrics              Prometheus
 //
-// An error is {"error": "…"} with the status that fits.
-func REST(reader Reader) http.Handler {
+// An error is {"error": "…"} with the status that fits. The metrics are those of
+// the controller and of more.
+func REST(reader Reader, more ...prometheus.Collector) http.Handler {
 	mux := http.NewServeMux()
 	get := func(pattern string, answer func(*http.Request) (any, error)) {
 		mux.HandleFunc("GET "+pattern, func(w http.ResponseWriter, r *http.Request) {
@@ -84,7 +85,7 @@ func REST(reader Reader) http.Handler {
 		return one(reader.Asks(), r.PathValue("id"), func(s psg.AskStatus) string { return string(s.Ask.ID) })
 	})
 	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(collector{reader})
+	metrics.MustRegister(append(more, collector{reader})...)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	return mux
 }

@@ -30,6 +30,8 @@ func putDelta(c *coder, delta psg.Delta) *psgv1.Delta {
 		out.Kind = &psgv1.Delta_Moved{Moved: put(c, "moved", d, putMoved)}
 	case psg.Freed:
 		out.Kind = &psgv1.Delta_Freed{Freed: put(c, "freed", d, putFreed)}
+	case psg.BundleChanged:
+		out.Kind = &psgv1.Delta_BundleChanged{BundleChanged: put(c, "bundle_changed", d, putBundleChanged)}
 	default:
 		c.fail("kind", "cannot encode %T", delta)
 	}
@@ -60,6 +62,8 @@ func getDelta(c *coder, delta *psgv1.Delta) psg.Delta {
 		return get(c, "moved", k.Moved, getMoved)
 	case *psgv1.Delta_Freed:
 		return get(c, "freed", k.Freed, getFreed)
+	case *psgv1.Delta_BundleChanged:
+		return get(c, "bundle_changed", k.BundleChanged, getBundleChanged)
 	}
 	c.fail("kind", "missing or unknown: written by a newer version")
 	return nil
@@ -144,4 +148,12 @@ func getFreed(c *coder, d *psgv1.Freed) psg.Freed {
 		Reason: d.GetReason(),
 		At:     getTime(c, "at", d.GetAt()),
 	}
+}
+
+func putBundleChanged(c *coder, d psg.BundleChanged) *psgv1.BundleChanged {
+	return &psgv1.BundleChanged{Bundle: putBundle(c, d.Bundle), At: putTime(c, "at", d.At)}
+}
+
+func getBundleChanged(c *coder, d *psgv1.BundleChanged) psg.BundleChanged {
+	return psg.BundleChanged{Bundle: getBundle(c, d.GetBundle()), At: getTime(c, "at", d.GetAt())}
 }

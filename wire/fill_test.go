@@ -20,7 +20,7 @@ import (
 var deltas = []psg.Delta{
 	psg.Led{}, psg.NodeChanged{}, psg.NodeGone{}, psg.NodeObserved{},
 	psg.WorkloadChanged{}, psg.WorkloadGone{},
-	psg.Asked{}, psg.Refused{}, psg.Placed{}, psg.Moved{}, psg.Freed{},
+	psg.Asked{}, psg.Refused{}, psg.Placed{}, psg.Moved{}, psg.Freed{}, psg.BundleChanged{},
 }
 
 // filler sets every field of a value to something random that is not zero.

@@ -30,6 +30,7 @@ func EncodeImage(image psg.Image) ([]byte, error) {
 	var c coder
 	return marshal(&c, "image", &psgv1.Image{
 		Sequence: image.Sequence, Epoch: uint64(image.Epoch), Leader: image.Leader, Parts: parts,
+		Bundle: putBundle(&c, image.Bundle),
 	})
 }
 
@@ -48,7 +49,10 @@ func DecodeImage(data []byte) (psg.Image, error) {
 			}
 		})
 	})
-	image := psg.Image{Sequence: whole.GetSequence(), Epoch: psg.Epoch(whole.GetEpoch()), Leader: whole.GetLeader()}
+	image := psg.Image{
+		Sequence: whole.GetSequence(), Epoch: psg.Epoch(whole.GetEpoch()), Leader: whole.GetLeader(),
+		Bundle: getBundle(nil, whole.GetBundle()),
+	}
 	for _, part := range parts {
 		image.Nodes = append(image.Nodes, part.Nodes...)
 		image.Workloads = append(image.Workloads, part.Workloads...)

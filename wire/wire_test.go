@@ -76,6 +76,19 @@ func TestRoundTrip_ImageLosesNoField(t *testing.T) {
 	roundTrip(t, image, EncodeImage, DecodeImage)
 }
 
+func TestRoundTrip_AuditRecordLosesNoField(t *testing.T) {
+	fill := newFiller(t, 8)
+	for range rounds {
+		r := psg.AuditRecord{Sequence: 7, Epoch: 2, At: fill.time(), Previous: []byte("hash")}
+		r.Entries = make([]psg.AuditEntry, 3)
+		for i := range r.Entries[1:] { // the first one stays zero but for its kind
+			fill.fill(reflect.ValueOf(&r.Entries[i+1]).Elem())
+		}
+		r.Entries[0].Kind = psg.AuditLed
+		roundTrip(t, r, EncodeAuditRecord, DecodeAuditRecord)
+	}
+}
+
 func TestRoundTrip_LeaseLosesNoField(t *testing.T) {
 	want := psg.Leader{Name: "a", GRPC: "b:1", HTTP: "c:2"}
 	data, err := EncodeLease(want, "process")
@@ -200,6 +213,7 @@ func TestEnums_CoverEveryConstant(t *testing.T) {
 	check("Type", names(types), len(psgv1.WorkloadType_name))
 	check("Lifecycle", names(lifecycles), len(psgv1.Lifecycle_name))
 	check("State", names(states), len(psgv1.State_name))
+	check("AuditKind", names(auditKinds), len(psgv1.AuditKind_name))
 	check("OrderKind", names(orderKinds), len(psgv1.OrderKind_name))
 }
 

@@ -50,6 +50,8 @@ func commands(ctx context.Context, stdout, stderr io.Writer) map[string]cli.Comm
 		jobTranslateCommand(),
 		jobExplainCommand(),
 		allocExplainCommand(),
+		auditListCommand(),
+		auditVerifyCommand(),
 		nodeStatusCommand(),
 		policyCheckCommand(),
 		policyTestCommand(),

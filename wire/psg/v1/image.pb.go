@@ -32,7 +32,9 @@ type Image struct {
 	// Controller that led then.
 	Leader string `protobuf:"bytes,3,opt,name=leader,proto3" json:"leader,omitempty"`
 	// ImageParts, encoded each by itself so that they can be read in parallel.
-	Parts         [][]byte `protobuf:"bytes,4,rep,name=parts,proto3" json:"parts,omitempty"`
+	Parts [][]byte `protobuf:"bytes,4,rep,name=parts,proto3" json:"parts,omitempty"`
+	// Policies in force then.
+	Bundle        *Bundle `protobuf:"bytes,5,opt,name=bundle,proto3" json:"bundle,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -91,6 +93,13 @@ func (x *Image) GetLeader() string {
 func (x *Image) GetParts() [][]byte {
 	if x != nil {
 		return x.Parts
+	}
+	return nil
+}
+
+func (x *Image) GetBundle() *Bundle {
+	if x != nil {
+		return x.Bundle
 	}
 	return nil
 }
@@ -263,12 +272,13 @@ var File_psg_v1_image_proto protoreflect.FileDescriptor
 
 const file_psg_v1_image_proto_rawDesc = "" +
 	"\n" +
-	"\x12psg/v1/image.proto\x12\x06psg.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x11psg/v1/node.proto\x1a\x16psg/v1/placement.proto\x1a\x15psg/v1/workload.proto\"g\n" +
+	"\x12psg/v1/image.proto\x12\x06psg.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x12psg/v1/audit.proto\x1a\x11psg/v1/node.proto\x1a\x16psg/v1/placement.proto\x1a\x15psg/v1/workload.proto\"\x8f\x01\n" +
 	"\x05Image\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x16\n" +
 	"\x06leader\x18\x03 \x01(\tR\x06leader\x12\x14\n" +
-	"\x05parts\x18\x04 \x03(\fR\x05parts\"\x86\x01\n" +
+	"\x05parts\x18\x04 \x03(\fR\x05parts\x12&\n" +
+	"\x06bundle\x18\x05 \x01(\v2\x0e.psg.v1.BundleR\x06bundle\"\x86\x01\n" +
 	"\tImagePart\x12\"\n" +
 	"\x05nodes\x18\x01 \x03(\v2\f.psg.v1.NodeR\x05nodes\x12.\n" +
 	"\tworkloads\x18\x02 \x03(\v2\x10.psg.v1.WorkloadR\tworkloads\x12%\n" +
@@ -299,28 +309,30 @@ var file_psg_v1_image_proto_goTypes = []any{
 	(*Image)(nil),                 // 0: psg.v1.Image
 	(*ImagePart)(nil),             // 1: psg.v1.ImagePart
 	(*AskStatus)(nil),             // 2: psg.v1.AskStatus
-	(*Node)(nil),                  // 3: psg.v1.Node
-	(*Workload)(nil),              // 4: psg.v1.Workload
-	(*Ask)(nil),                   // 5: psg.v1.Ask
-	(State)(0),                    // 6: psg.v1.State
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
-	(*Placement)(nil),             // 8: psg.v1.Placement
-	(*Refusal)(nil),               // 9: psg.v1.Refusal
+	(*Bundle)(nil),                // 3: psg.v1.Bundle
+	(*Node)(nil),                  // 4: psg.v1.Node
+	(*Workload)(nil),              // 5: psg.v1.Workload
+	(*Ask)(nil),                   // 6: psg.v1.Ask
+	(State)(0),                    // 7: psg.v1.State
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(*Placement)(nil),             // 9: psg.v1.Placement
+	(*Refusal)(nil),               // 10: psg.v1.Refusal
 }
 var file_psg_v1_image_proto_depIdxs = []int32{
-	3, // 0: psg.v1.ImagePart.nodes:type_name -> psg.v1.Node
-	4, // 1: psg.v1.ImagePart.workloads:type_name -> psg.v1.Workload
-	2, // 2: psg.v1.ImagePart.asks:type_name -> psg.v1.AskStatus
-	5, // 3: psg.v1.AskStatus.ask:type_name -> psg.v1.Ask
-	6, // 4: psg.v1.AskStatus.state:type_name -> psg.v1.State
-	7, // 5: psg.v1.AskStatus.since:type_name -> google.protobuf.Timestamp
-	8, // 6: psg.v1.AskStatus.placement:type_name -> psg.v1.Placement
-	9, // 7: psg.v1.AskStatus.refusal:type_name -> psg.v1.Refusal
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	3,  // 0: psg.v1.Image.bundle:type_name -> psg.v1.Bundle
+	4,  // 1: psg.v1.ImagePart.nodes:type_name -> psg.v1.Node
+	5,  // 2: psg.v1.ImagePart.workloads:type_name -> psg.v1.Workload
+	2,  // 3: psg.v1.ImagePart.asks:type_name -> psg.v1.AskStatus
+	6,  // 4: psg.v1.AskStatus.ask:type_name -> psg.v1.Ask
+	7,  // 5: psg.v1.AskStatus.state:type_name -> psg.v1.State
+	8,  // 6: psg.v1.AskStatus.since:type_name -> google.protobuf.Timestamp
+	9,  // 7: psg.v1.AskStatus.placement:type_name -> psg.v1.Placement
+	10, // 8: psg.v1.AskStatus.refusal:type_name -> psg.v1.Refusal
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_psg_v1_image_proto_init() }
@@ -328,6 +340,7 @@ func file_psg_v1_image_proto_init() {
 	if File_psg_v1_image_proto != nil {
 		return
 	}
+	file_psg_v1_audit_proto_init()
 	file_psg_v1_node_proto_init()
 	file_psg_v1_placement_proto_init()
 	file_psg_v1_workload_proto_init()

@@ -106,6 +106,7 @@ type Delta struct {
 	//	*Delta_Placed
 	//	*Delta_Moved
 	//	*Delta_Freed
+	//	*Delta_BundleChanged
 	Kind          isDelta_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -247,6 +248,15 @@ func (x *Delta) GetFreed() *Freed {
 	return nil
 }
 
+func (x *Delta) GetBundleChanged() *BundleChanged {
+	if x != nil {
+		if x, ok := x.Kind.(*Delta_BundleChanged); ok {
+			return x.BundleChanged
+		}
+	}
+	return nil
+}
+
 type isDelta_Kind interface {
 	isDelta_Kind()
 }
@@ -306,6 +316,11 @@ type Delta_Freed struct {
 	Freed *Freed `protobuf:"bytes,11,opt,name=freed,proto3,oneof"`
 }
 
+type Delta_BundleChanged struct {
+	// Other policies are in force.
+	BundleChanged *BundleChanged `protobuf:"bytes,12,opt,name=bundle_changed,json=bundleChanged,proto3,oneof"`
+}
+
 func (*Delta_Led) isDelta_Kind() {}
 
 func (*Delta_NodeChanged) isDelta_Kind() {}
@@ -327,6 +342,8 @@ func (*Delta_Placed) isDelta_Kind() {}
 func (*Delta_Moved) isDelta_Kind() {}
 
 func (*Delta_Freed) isDelta_Kind() {}
+
+func (*Delta_BundleChanged) isDelta_Kind() {}
 
 // Led says that a controller became leader.
 type Led struct {
@@ -906,6 +923,61 @@ func (x *Freed) GetAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// BundleChanged says that another version of the policies is in force.
+type BundleChanged struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The policies.
+	Bundle *Bundle `protobuf:"bytes,1,opt,name=bundle,proto3" json:"bundle,omitempty"`
+	// Since when.
+	At            *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BundleChanged) Reset() {
+	*x = BundleChanged{}
+	mi := &file_psg_v1_ledger_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BundleChanged) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BundleChanged) ProtoMessage() {}
+
+func (x *BundleChanged) ProtoReflect() protoreflect.Message {
+	mi := &file_psg_v1_ledger_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BundleChanged.ProtoReflect.Descriptor instead.
+func (*BundleChanged) Descriptor() ([]byte, []int) {
+	return file_psg_v1_ledger_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *BundleChanged) GetBundle() *Bundle {
+	if x != nil {
+		return x.Bundle
+	}
+	return nil
+}
+
+func (x *BundleChanged) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
 // Snapshot is the cluster at one moment, each list sorted by ID.
 type Snapshot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -923,7 +995,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_psg_v1_ledger_proto_msgTypes[13]
+	mi := &file_psg_v1_ledger_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -935,7 +1007,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_psg_v1_ledger_proto_msgTypes[13]
+	mi := &file_psg_v1_ledger_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -948,7 +1020,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_psg_v1_ledger_proto_rawDescGZIP(), []int{13}
+	return file_psg_v1_ledger_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Snapshot) GetAt() *timestamppb.Timestamp {
@@ -983,11 +1055,11 @@ var File_psg_v1_ledger_proto protoreflect.FileDescriptor
 
 const file_psg_v1_ledger_proto_rawDesc = "" +
 	"\n" +
-	"\x13psg/v1/ledger.proto\x12\x06psg.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x11psg/v1/node.proto\x1a\x16psg/v1/placement.proto\x1a\x16psg/v1/telemetry.proto\x1a\x12psg/v1/types.proto\x1a\x15psg/v1/workload.proto\"q\n" +
+	"\x13psg/v1/ledger.proto\x12\x06psg.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x12psg/v1/audit.proto\x1a\x11psg/v1/node.proto\x1a\x16psg/v1/placement.proto\x1a\x16psg/v1/telemetry.proto\x1a\x12psg/v1/types.proto\x1a\x15psg/v1/workload.proto\"q\n" +
 	"\x06Record\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12*\n" +
 	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12%\n" +
-	"\x06deltas\x18\x03 \x03(\v2\r.psg.v1.DeltaR\x06deltas\"\xa7\x04\n" +
+	"\x06deltas\x18\x03 \x03(\v2\r.psg.v1.DeltaR\x06deltas\"\xe7\x04\n" +
 	"\x05Delta\x12\x1f\n" +
 	"\x03led\x18\x01 \x01(\v2\v.psg.v1.LedH\x00R\x03led\x128\n" +
 	"\fnode_changed\x18\x02 \x01(\v2\x13.psg.v1.NodeChangedH\x00R\vnodeChanged\x12/\n" +
@@ -1000,7 +1072,8 @@ const file_psg_v1_ledger_proto_rawDesc = "" +
 	"\x06placed\x18\t \x01(\v2\x0e.psg.v1.PlacedH\x00R\x06placed\x12%\n" +
 	"\x05moved\x18\n" +
 	" \x01(\v2\r.psg.v1.MovedH\x00R\x05moved\x12%\n" +
-	"\x05freed\x18\v \x01(\v2\r.psg.v1.FreedH\x00R\x05freedB\x06\n" +
+	"\x05freed\x18\v \x01(\v2\r.psg.v1.FreedH\x00R\x05freed\x12>\n" +
+	"\x0ebundle_changed\x18\f \x01(\v2\x15.psg.v1.BundleChangedH\x00R\rbundleChangedB\x06\n" +
 	"\x04kind\"3\n" +
 	"\x03Led\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x16\n" +
@@ -1031,7 +1104,10 @@ const file_psg_v1_ledger_proto_rawDesc = "" +
 	"\x03ask\x18\x01 \x01(\tR\x03ask\x12#\n" +
 	"\x05state\x18\x02 \x01(\x0e2\r.psg.v1.StateR\x05state\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12*\n" +
-	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xbd\x01\n" +
+	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"c\n" +
+	"\rBundleChanged\x12&\n" +
+	"\x06bundle\x18\x01 \x01(\v2\x0e.psg.v1.BundleR\x06bundle\x12*\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xbd\x01\n" +
 	"\bSnapshot\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\"\n" +
 	"\x05nodes\x18\x02 \x03(\v2\f.psg.v1.NodeR\x05nodes\x12.\n" +
@@ -1052,7 +1128,7 @@ func file_psg_v1_ledger_proto_rawDescGZIP() []byte {
 	return file_psg_v1_ledger_proto_rawDescData
 }
 
-var file_psg_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_psg_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_psg_v1_ledger_proto_goTypes = []any{
 	(*Record)(nil),                // 0: psg.v1.Record
 	(*Delta)(nil),                 // 1: psg.v1.Delta
@@ -1067,19 +1143,21 @@ var file_psg_v1_ledger_proto_goTypes = []any{
 	(*Placed)(nil),                // 10: psg.v1.Placed
 	(*Moved)(nil),                 // 11: psg.v1.Moved
 	(*Freed)(nil),                 // 12: psg.v1.Freed
-	(*Snapshot)(nil),              // 13: psg.v1.Snapshot
-	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
-	(*Node)(nil),                  // 15: psg.v1.Node
-	(*Telemetry)(nil),             // 16: psg.v1.Telemetry
-	(*Workload)(nil),              // 17: psg.v1.Workload
-	(*WorkloadID)(nil),            // 18: psg.v1.WorkloadID
-	(*Ask)(nil),                   // 19: psg.v1.Ask
-	(*Refusal)(nil),               // 20: psg.v1.Refusal
-	(*Placement)(nil),             // 21: psg.v1.Placement
-	(State)(0),                    // 22: psg.v1.State
+	(*BundleChanged)(nil),         // 13: psg.v1.BundleChanged
+	(*Snapshot)(nil),              // 14: psg.v1.Snapshot
+	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
+	(*Node)(nil),                  // 16: psg.v1.Node
+	(*Telemetry)(nil),             // 17: psg.v1.Telemetry
+	(*Workload)(nil),              // 18: psg.v1.Workload
+	(*WorkloadID)(nil),            // 19: psg.v1.WorkloadID
+	(*Ask)(nil),                   // 20: psg.v1.Ask
+	(*Refusal)(nil),               // 21: psg.v1.Refusal
+	(*Placement)(nil),             // 22: psg.v1.Placement
+	(State)(0),                    // 23: psg.v1.State
+	(*Bundle)(nil),                // 24: psg.v1.Bundle
 }
 var file_psg_v1_ledger_proto_depIdxs = []int32{
-	14, // 0: psg.v1.Record.at:type_name -> google.protobuf.Timestamp
+	15, // 0: psg.v1.Record.at:type_name -> google.protobuf.Timestamp
 	1,  // 1: psg.v1.Record.deltas:type_name -> psg.v1.Delta
 	2,  // 2: psg.v1.Delta.led:type_name -> psg.v1.Led
 	3,  // 3: psg.v1.Delta.node_changed:type_name -> psg.v1.NodeChanged
@@ -1092,27 +1170,30 @@ var file_psg_v1_ledger_proto_depIdxs = []int32{
 	10, // 10: psg.v1.Delta.placed:type_name -> psg.v1.Placed
 	11, // 11: psg.v1.Delta.moved:type_name -> psg.v1.Moved
 	12, // 12: psg.v1.Delta.freed:type_name -> psg.v1.Freed
-	15, // 13: psg.v1.NodeChanged.node:type_name -> psg.v1.Node
-	16, // 14: psg.v1.NodeObserved.telemetry:type_name -> psg.v1.Telemetry
-	17, // 15: psg.v1.WorkloadChanged.workload:type_name -> psg.v1.Workload
-	18, // 16: psg.v1.WorkloadGone.workload:type_name -> psg.v1.WorkloadID
-	19, // 17: psg.v1.Asked.ask:type_name -> psg.v1.Ask
-	20, // 18: psg.v1.Refused.refusal:type_name -> psg.v1.Refusal
-	14, // 19: psg.v1.Refused.at:type_name -> google.protobuf.Timestamp
-	21, // 20: psg.v1.Placed.placement:type_name -> psg.v1.Placement
-	22, // 21: psg.v1.Moved.state:type_name -> psg.v1.State
-	14, // 22: psg.v1.Moved.at:type_name -> google.protobuf.Timestamp
-	22, // 23: psg.v1.Freed.state:type_name -> psg.v1.State
-	14, // 24: psg.v1.Freed.at:type_name -> google.protobuf.Timestamp
-	14, // 25: psg.v1.Snapshot.at:type_name -> google.protobuf.Timestamp
-	15, // 26: psg.v1.Snapshot.nodes:type_name -> psg.v1.Node
-	17, // 27: psg.v1.Snapshot.workloads:type_name -> psg.v1.Workload
-	21, // 28: psg.v1.Snapshot.placements:type_name -> psg.v1.Placement
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	13, // 13: psg.v1.Delta.bundle_changed:type_name -> psg.v1.BundleChanged
+	16, // 14: psg.v1.NodeChanged.node:type_name -> psg.v1.Node
+	17, // 15: psg.v1.NodeObserved.telemetry:type_name -> psg.v1.Telemetry
+	18, // 16: psg.v1.WorkloadChanged.workload:type_name -> psg.v1.Workload
+	19, // 17: psg.v1.WorkloadGone.workload:type_name -> psg.v1.WorkloadID
+	20, // 18: psg.v1.Asked.ask:type_name -> psg.v1.Ask
+	21, // 19: psg.v1.Refused.refusal:type_name -> psg.v1.Refusal
+	15, // 20: psg.v1.Refused.at:type_name -> google.protobuf.Timestamp
+	22, // 21: psg.v1.Placed.placement:type_name -> psg.v1.Placement
+	23, // 22: psg.v1.Moved.state:type_name -> psg.v1.State
+	15, // 23: psg.v1.Moved.at:type_name -> google.protobuf.Timestamp
+	23, // 24: psg.v1.Freed.state:type_name -> psg.v1.State
+	15, // 25: psg.v1.Freed.at:type_name -> google.protobuf.Timestamp
+	24, // 26: psg.v1.BundleChanged.bundle:type_name -> psg.v1.Bundle
+	15, // 27: psg.v1.BundleChanged.at:type_name -> google.protobuf.Timestamp
+	15, // 28: psg.v1.Snapshot.at:type_name -> google.protobuf.Timestamp
+	16, // 29: psg.v1.Snapshot.nodes:type_name -> psg.v1.Node
+	18, // 30: psg.v1.Snapshot.workloads:type_name -> psg.v1.Workload
+	22, // 31: psg.v1.Snapshot.placements:type_name -> psg.v1.Placement
+	32, // [32:32] is the sub-list for method output_type
+	32, // [32:32] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_psg_v1_ledger_proto_init() }
@@ -1120,6 +1201,7 @@ func file_psg_v1_ledger_proto_init() {
 	if File_psg_v1_ledger_proto != nil {
 		return
 	}
+	file_psg_v1_audit_proto_init()
 	file_psg_v1_node_proto_init()
 	file_psg_v1_placement_proto_init()
 	file_psg_v1_telemetry_proto_init()
@@ -1137,6 +1219,7 @@ func file_psg_v1_ledger_proto_init() {
 		(*Delta_Placed)(nil),
 		(*Delta_Moved)(nil),
 		(*Delta_Freed)(nil),
+		(*Delta_BundleChanged)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1144,7 +1227,7 @@ func file_psg_v1_ledger_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_psg_v1_ledger_proto_rawDesc), len(file_psg_v1_ledger_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,135 @@
+package bus
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/wire"
+)
+
+// auditRetry is how long projecting rests after a failure.
+const auditRetry = time.Second
+
+// Audit is the stream of audit records, each chained to the one before by the
+// hash of its stored bytes.
+type Audit struct {
+	bus *Bus
+}
+
+// Audit returns the audit stream. CreateStreams must have been called on this
+// cluster.
+func (b *Bus) Audit() *Audit { return &Audit{b} }
+
+// AuditHead is the end of the chain: whoever notes it elsewhere can prove later
+// what came before.
+type AuditHead struct {
+	Position uint64 // in the audit stream
+	Sequence uint64 // of the ledger record
+	Hash     [sha256.Size]byte
+}
+
+// Project follows the ledger and appends an audit record for each record that
+// has something to tell, until ctx ends. It goes on after the ledger record
+// that the last audit record tells of, and appends at the position after it
+// alone: whoever else does so, each ledger record is told exactly once. head is
+// told each new end of the chain. What fails is logged and tried again.
+func (a *Audit) Project(ctx context.Context, project func(psg.Record) []psg.AuditEntry, head func(AuditHead)) error {
+	for {
+		err := a.project(ctx, project, head)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		a.bus.config.Log.Error("audit lags behind the ledger", "error", err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(auditRetry):
+		}
+	}
+}
+
+func (a *Audit) project(ctx context.Context, project func(psg.Record) []psg.AuditEntry, told func(AuditHead)) error {
+	at, err := a.Head(ctx)
+	if err != nil {
+		return err
+	}
+	told(at)
+	return a.bus.Ledger().Follow(ctx, at.Sequence, func(r psg.Record) error {
+		entries := project(r)
+		if len(entries) == 0 {
+			return nil
+		}
+		record := psg.AuditRecord{Sequence: r.Sequence, Epoch: r.Epoch, At: r.At, Entries: entries}
+		if at.Position > 0 {
+			record.Previous = at.Hash[:]
+		}
+		if at, err = a.append(ctx, at, record); err == nil {
+			told(at)
+		}
+		return err
+	})
+}
+
+// append adds a record after the head. If another was there first, or the
+// outcome is unknown, projecting begins anew at whatever is the head then.
+func (a *Audit) append(ctx context.Context, after AuditHead, r psg.AuditRecord) (AuditHead, error) {
+	data, err := wire.EncodeAuditRecord(r)
+	if err != nil {
+		return after, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, appendTimeout)
+	defer cancel()
+	_, err = a.bus.js.Publish(bounded, auditSubject, data,
+		jetstream.WithExpectStream(auditStream), jetstream.WithExpectLastSequence(after.Position))
+	if err != nil {
+		return after, fmt.Errorf("append audit record of ledger record %d: %w", r.Sequence, err)
+	}
+	return AuditHead{after.Position + 1, r.Sequence, sha256.Sum256(data)}, nil
+}
+
+// Head returns the end of the chain; the zero AuditHead if there is none.
+func (a *Audit) Head(ctx context.Context) (AuditHead, error) {
+	stream, err := a.bus.js.Stream(ctx, auditStream)
+	if err != nil {
+		return AuditHead{}, fmt.Errorf("open audit: %w (%w)", err, psg.ErrUnavailable)
+	}
+	last, err := stream.GetLastMsgForSubject(ctx, auditSubject)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return AuditHead{}, nil
+	}
+	if err != nil {
+		return AuditHead{}, fmt.Errorf("read head of audit: %w (%w)", err, psg.ErrUnavailable)
+	}
+	r, err := wire.DecodeAuditRecord(last.Data)
+	if err != nil {
+		return AuditHead{}, fmt.Errorf("head of audit: %w", err)
+	}
+	return AuditHead{last.Sequence, r.Sequence, sha256.Sum256(last.Data)}, nil
+}
+
+// Read calls visit with every audit record, in order, up to the last there was
+// when it began: where it is, the bytes it is stored as, and what they say. It
+// stops at the first error of visit.
+func (a *Audit) Read(ctx context.Context, visit func(position uint64, stored []byte, r psg.AuditRecord) error) error {
+	stream, err := a.bus.js.Stream(ctx, auditStream)
+	if err != nil {
+		return fmt.Errorf("open audit: %w (%w)", err, psg.ErrUnavailable)
+	}
+	last := stream.CachedInfo().State.LastSeq
+	if last == 0 {
+		return nil
+	}
+	return read(ctx, stream, 0, last, func(position uint64, data []byte) error {
+		r, err := wire.DecodeAuditRecord(data)
+		if err != nil {
+			return fmt.Errorf("audit record %d: %w", position, err)
+		}
+		return visit(position, data, r)
+	})
+}
