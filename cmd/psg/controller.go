@@ -35,8 +35,7 @@ if it is faulty the old one stays in force.
 Nomad's address and token come from NOMAD_ADDR, NOMAD_TOKEN and the other
 variables that the nomad command reads.`,
 		define: func(flags *flag.FlagSet) {
-			hostname, _ := os.Hostname()
-			flags.StringVar(&config.name, "name", cmp.Or(hostname, "psg"), "`name` of this controller, recorded with its epochs")
+			flags.StringVar(&config.name, "name", "", "`name` of this controller, recorded with its epochs; default is the host's")
 			flags.StringVar(&config.dataDir, "data-dir", "", "`directory` of the embedded NATS server's streams")
 			flags.StringVar(&natsURLs, "nats", "", "comma-separated `URLs` of an external NATS cluster, instead of -data-dir")
 			flags.StringVar(&config.natsCredentials, "nats-creds", "", "NATS credentials `file` for -nats")
@@ -57,7 +56,11 @@ variables that the nomad command reads.`,
 			if len(args) > 0 {
 				return usagef("unexpected %q", args[0])
 			}
-			var err error
+			hostname, err := os.Hostname()
+			if err != nil && config.name == "" {
+				return fmt.Errorf("host's name, which is the default of -name: %w", err)
+			}
+			config.name = cmp.Or(config.name, hostname)
 			if config.log, err = newLogger(c.stderr, level, logJSON); err != nil {
 				return usageError{err}
 			}
@@ -84,7 +87,7 @@ variables that the nomad command reads.`,
 func newLogger(w io.Writer, level string, asJSON bool) (*slog.Logger, error) {
 	var threshold slog.Level
 	if err := threshold.UnmarshalText([]byte(level)); err != nil {
-		return nil, fmt.Errorf("-log-level: %w", err)
+		return nil, fmt.Errorf("-log-level %q is not debug, info, warn or error", level)
 	}
 	options := &slog.HandlerOptions{Level: threshold}
 	if asJSON {

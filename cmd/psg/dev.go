@@ -43,7 +43,7 @@ the same plugin and drives it as Nomad's client does. Submits the example jobs,
 tells what becomes of each, and stays until it is interrupted; -demo ends by
 itself. Everything is gone afterwards.`,
 		define: func(flags *flag.FlagSet) {
-			flags.StringVar(&config.plugin, "plugin", besideMe("nomad-driver-psg"), "the driver plugin's `file`")
+			flags.StringVar(&config.plugin, "plugin", "", "the driver plugin's `file`; default is nomad-driver-psg beside psg")
 			flags.StringVar(&config.bundle, "bundle", "", "policy bundle `directory`; default is the library's gpu_colocation")
 			flags.StringVar(&config.nomad, "nomad", "auto", "nomad `file`; \"auto\" looks on PATH, \"none\" does without")
 			flags.IntVar(&config.cards, "cards", 4, "`number` of simulated GPUs on the node")
@@ -59,6 +59,7 @@ itself. Everything is gone afterwards.`,
 			if config.cards < 0 || config.cards > 64 {
 				return usagef("-cards %d is outside 0..64", config.cards)
 			}
+			config.plugin = cmp.Or(config.plugin, besideMe("nomad-driver-psg"))
 			if config.demo {
 				config.grpc, config.http = "127.0.0.1:0", "127.0.0.1:0"
 			}

@@ -49,7 +49,7 @@ func hostStage(dir string, config devConfig, log *slog.Logger) (*stage, error) {
 	}
 	return &stage{
 		demo: config.demo,
-		about: "no nomad on PATH: PSG's own host drives the plugin as Nomad's client would;" +
+		about: "without a nomad: PSG's own host drives the plugin as Nomad's client would;" +
 			" main tasks run through the plugin's executor",
 		build: func(at *running) cluster {
 			return &hostNode{

@@ -34,11 +34,18 @@ model does not carry, with its JSON path.`,
 				return err
 			}
 			if err := shim.Describe(c.stdout, data, asJSON); err != nil {
-				return fmt.Errorf("%s: %w", args[0], err)
+				return fmt.Errorf("%s: %w", sourceName(args[0]), err)
 			}
 			return nil
 		},
 	}
+}
+
+func sourceName(file string) string {
+	if file == "-" {
+		return "standard input"
+	}
+	return file
 }
 
 func readFile(name string) ([]byte, error) {

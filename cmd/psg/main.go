@@ -22,6 +22,9 @@ func main() {
 	os.Exit(code)
 }
 
+// unknownCommand is what package cli returns for one, having printed the list.
+const unknownCommand = 127
+
 // run is the whole program: it returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	c := &cli.CLI{
@@ -35,9 +38,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		ErrorWriter:  stderr,
 	}
 	code, err := c.Run()
-	if err != nil {
+	switch {
+	case err != nil:
 		fmt.Fprintln(stderr, err)
 		return exitFailure
+	case code == unknownCommand:
+		fmt.Fprintf(stderr, "psg: no command %q\n", c.Subcommand())
+		return exitUsage
 	}
 	return code
 }
@@ -50,8 +57,6 @@ func commands(ctx context.Context, stdout, stderr io.Writer) map[string]cli.Comm
 		jobTranslateCommand(),
 		jobExplainCommand(),
 		allocExplainCommand(),
-		auditListCommand(),
-		auditVerifyCommand(),
 		nodeStatusCommand(),
 		policyCheckCommand(),
 		policyTestCommand(),
@@ -60,6 +65,9 @@ func commands(ctx context.Context, stdout, stderr io.Writer) map[string]cli.Comm
 	} {
 		c.ctx, c.stdout, c.stderr = ctx, stdout, stderr
 		factories[c.name] = func() (cli.Command, error) { return c, nil }
+	}
+	for _, f := range families(stderr) {
+		factories[f.name] = func() (cli.Command, error) { return f, nil }
 	}
 	return factories
 }

@@ -88,6 +88,9 @@ func statusCommand() *command {
 			at.define(flags)
 		},
 		run: func(c *command, args []string) error {
+			if len(args) > 0 {
+				return usagef("unexpected %q", args[0])
+			}
 			client, err := at.client()
 			if err != nil {
 				return usageError{err}
@@ -117,6 +120,9 @@ func versionCommand() *command {
 	return &command{
 		name: "version", synopsis: "Print the version", help: "Prints the version of this program.",
 		run: func(c *command, args []string) error {
+			if len(args) > 0 {
+				return usagef("unexpected %q", args[0])
+			}
 			_, err := fmt.Fprintln(c.stdout, "psg", version)
 			return err
 		},

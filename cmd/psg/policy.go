@@ -27,7 +27,7 @@ func policyTestCommand() *command {
 	return &command{
 		name: "policy test", args: "[-verbose] DIR…",
 		synopsis: "Run a bundle's Rego tests with OPA's test runner",
-		help:     "Runs every test_ rule below each DIR. Fails if one fails, or if there are none.",
+		help:     "Runs every test_ rule of each bundle. Fails if one fails; a bundle without tests\npasses, and is said to have none.",
 		define: func(flags *flag.FlagSet) {
 			flags.BoolVar(&verbose, "verbose", false, "print each test")
 		},

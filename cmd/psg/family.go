@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// family is a word that only begins commands, such as "job". It implements
+// cli.Command, which lists its commands below Help.
+type family struct {
+	name     string
+	synopsis string
+	stderr   io.Writer
+}
+
+func families(stderr io.Writer) []*family {
+	return []*family{
+		{"alloc", "Explain allocations", stderr},
+		{"job", "Translate and explain jobs", stderr},
+		{"node", "Show nodes", stderr},
+		{"policy", "Check and test policy bundles", stderr},
+	}
+}
+
+// Run is reached when no command of the family was named.
+func (f *family) Run(args []string) int {
+	if len(args) == 0 {
+		fmt.Fprintf(f.stderr, "psg %s: want a subcommand; psg %s -h lists them\n", f.name, f.name)
+	} else {
+		fmt.Fprintf(f.stderr, "psg %s: no subcommand %q; psg %s -h lists them\n", f.name, strings.Join(args, " "), f.name)
+	}
+	return exitUsage
+}
+
+// Synopsis is the line in the list of commands.
+func (f *family) Synopsis() string { return f.synopsis }
+
+// Help is what -h prints above the list of subcommands.
+func (f *family) Help() string {
+	return fmt.Sprintf("Usage: psg %s <subcommand> [options]\n\n%s.", f.name, f.synopsis)
+}
