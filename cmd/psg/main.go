@@ -57,6 +57,8 @@ func commands(ctx context.Context, stdout, stderr io.Writer) map[string]cli.Comm
 		jobTranslateCommand(),
 		jobExplainCommand(),
 		allocExplainCommand(),
+		auditListCommand(),
+		auditVerifyCommand(),
 		nodeStatusCommand(),
 		policyCheckCommand(),
 		policyTestCommand(),

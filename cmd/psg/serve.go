@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/hashicorp/nomad/api"
@@ -17,8 +16,8 @@ import (
 
 	"github.com/psgrid/psg"
 	"github.com/psgrid/psg/bus"
-	"github.com/psgrid/psg/bus/server"
 	"github.com/psgrid/psg/controller"
+	"github.com/psgrid/psg/ledger"
 	"github.com/psgrid/psg/policies"
 	"github.com/psgrid/psg/rpc"
 	"github.com/psgrid/psg/shim"
@@ -88,6 +87,7 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 		return fmt.Errorf("REST face: %w", err)
 	}
 	self := config.self(grpcListener.Addr(), httpListener.Addr())
+	head := &anchor{log: config.log}
 	var decider *controller.Controller
 	decider, err = controller.New(transport.Ledger(), store{rules}, config.jobs(), controller.Config{
 		Name:   config.name,
@@ -99,7 +99,7 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 				config.log.Warn("order not published", "error", err)
 			}
 		},
-		Duties: func(ctx context.Context) error { return config.lead(ctx, decider) },
+		Duties: func(ctx context.Context) error { return config.lead(ctx, decider, transport, rules, head) },
 	})
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return ended(ctx, decider.Run(ctx)) })
 	group.Go(func() error { return rpc.NewServer(decider, decider).Serve(ctx, grpcListener, config.tls) })
-	group.Go(func() error { return rpc.ServeREST(ctx, httpListener, rpc.REST(decider)) })
+	group.Go(func() error { return rpc.ServeREST(ctx, httpListener, rpc.REST(decider, head)) })
 	group.Go(func() error { return ended(ctx, transport.WatchTelemetry(ctx, decider.Observe)) })
 	group.Go(func() error { return reloading(ctx, reload, rules, config, decider) })
 	config.log.Info("serving", "grpc", grpcListener.Addr(), "http", httpListener.Addr())
@@ -118,15 +118,29 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 	return group.Wait()
 }
 
-// lead does what only the leader does beside its cycles.
-func (c serveConfig) lead(ctx context.Context, decider *controller.Controller) error {
-	if c.nomad == nil {
-		return nil
+// lead does what only the leader does beside its cycles: it audits, watches
+// Nomad, which it lists anew, and steers.
+func (c serveConfig) lead(ctx context.Context, decider *controller.Controller, transport *bus.Bus, rules *policies.Store, head *anchor) error {
+	if err := c.reportBundle(ctx, rules, decider); err != nil {
+		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return ended(ctx, c.watch(ctx, decider)) }) // lists the world anew
-	group.Go(func() error { return ended(ctx, decider.Steer(ctx, shim.NewEnactor(c.nomad))) })
+	group.Go(func() error { return ended(ctx, transport.Audit().Project(ctx, ledger.Audit, head.note)) })
+	if c.nomad != nil {
+		group.Go(func() error { return ended(ctx, c.watch(ctx, decider)) })
+		group.Go(func() error { return ended(ctx, decider.Steer(ctx, shim.NewEnactor(c.nomad))) })
+	}
 	return group.Wait()
+}
+
+// reportBundle has the policies in force recorded, if they are others than
+// before. The leader's are what counts.
+func (c serveConfig) reportBundle(ctx context.Context, rules *policies.Store, decider *controller.Controller) error {
+	bundle, err := bundleOf(rules.Current().Bundle(), c.bundle)
+	if err != nil {
+		return err
+	}
+	return decider.Report(ctx, []psg.Delta{psg.BundleChanged{Bundle: bundle, At: time.Now()}})
 }
 
 // self is how others reach this controller.
@@ -147,56 +161,6 @@ func (s store) Rule(ctx context.Context, w *psg.Workload, view *psg.Snapshot) (p
 
 func (s store) Sequel(view *psg.Snapshot) psg.Sequel { return s.rules.Current().Sequel(view) }
 
-// openBus connects to the cluster, or to a server that it starts.
-func (c serveConfig) openBus(ctx context.Context) (transport *bus.Bus, natsURL string, closeBus func(), err error) {
-	var closers []func()
-	closeBus = func() {
-		for _, closer := range slices.Backward(closers) {
-			closer()
-		}
-	}
-	config := bus.Config{
-		Name: c.name, URLs: c.natsURLs, Credentials: c.natsCredentials, Replicas: c.natsReplicas, Log: c.log,
-	}
-	if c.dataDir != "" {
-		embedded, err := server.Start(server.Config{Dir: c.dataDir, Listen: c.natsListen})
-		if err != nil {
-			return nil, "", nil, err
-		}
-		closers = append(closers, embedded.Close)
-		config.Server, natsURL = embedded, embedded.ClientURL()
-	}
-	if transport, err = c.join(ctx, config); err != nil {
-		closeBus()
-		return nil, "", nil, err
-	}
-	closers = append(closers, transport.Close)
-	return transport, natsURL, closeBus, nil
-}
-
-// join connects and makes sure of the streams. A cluster that cannot do that
-// yet is waited for.
-func (c serveConfig) join(ctx context.Context, config bus.Config) (*bus.Bus, error) {
-	for {
-		transport, err := bus.Connect(config)
-		if err == nil {
-			if err = transport.CreateStreams(ctx); err == nil {
-				return transport, nil
-			}
-			transport.Close()
-		}
-		if c.natsReplicas <= 1 && c.dataDir != "" {
-			return nil, err // a server of our own has no reason to fail
-		}
-		c.log.Warn("bus not joined", "error", err)
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(time.Second):
-		}
-	}
-}
-
 // reloading loads the bundle anew at each signal; a faulty one changes nothing.
 func reloading(ctx context.Context, reload <-chan os.Signal, rules *policies.Store, config serveConfig, decider *controller.Controller) error {
 	for {
@@ -210,6 +174,12 @@ func reloading(ctx context.Context, reload <-chan os.Signal, rules *policies.Sto
 			}
 			config.log.Info("policies reloaded", "bundle", config.bundle)
 			decider.Wake()
+			if _, _, leading := decider.Position(); !leading {
+				continue // whoever leads says what its policies are
+			}
+			if err := config.reportBundle(ctx, rules, decider); err != nil {
+				config.log.Error("policy change not recorded", "error", err)
+			}
 		}
 	}
 }
