@@ -21,6 +21,7 @@ var helpText = regexp.MustCompile("(?m)^## psg ([a-z ]+)\n\n```\n((?s:.*?))```\n
 func TestCLIDoc_ShowsEveryHelp(t *testing.T) {
 	t.Setenv("PSG_ADDR", "")
 	t.Setenv("NOMAD_NAMESPACE", "")
+	t.Setenv("NATS_URL", "")
 	all := commands(t.Context(), os.Stdout, os.Stderr)
 	var documented []string
 	checkDoc(t, helpText, func(command string) string {
@@ -40,6 +41,16 @@ func TestCLIDoc_ShowsEveryHelp(t *testing.T) {
 	}
 	if want := slices.Sorted(maps.Keys(all)); !slices.Equal(documented, want) {
 		t.Errorf("docs/cli.md describes %q, the commands are %q", documented, want)
+	}
+}
+
+// The first of two words is a family, which says what is wrong with the second.
+func TestCommands_HaveTheirFamilies(t *testing.T) {
+	all := commands(t.Context(), os.Stdout, os.Stderr)
+	for command := range all {
+		if first, _, two := strings.Cut(command, " "); two && all[first] == nil {
+			t.Errorf("psg %s: families lacks %q", command, first)
+		}
 	}
 }
 

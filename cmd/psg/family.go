@@ -17,9 +17,11 @@ type family struct {
 func families(stderr io.Writer) []*family {
 	return []*family{
 		{"alloc", "Explain allocations", stderr},
+		{"audit", "List and verify what was decided", stderr},
 		{"job", "Translate and explain jobs", stderr},
 		{"node", "Show nodes", stderr},
 		{"policy", "Check and test policy bundles", stderr},
+		{"shim", "Serve and leave Nomad", stderr},
 	}
 }
 
