@@ -62,6 +62,7 @@ func commands(ctx context.Context, stdout, stderr io.Writer) map[string]cli.Comm
 		nodeStatusCommand(),
 		policyCheckCommand(),
 		policyTestCommand(),
+		shimProxyCommand(),
 		statusCommand(),
 		versionCommand(),
 	} {

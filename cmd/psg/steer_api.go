@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/controller"
+)
+
+// planRequest is what the proxy asks a controller about one job:
+//
+//	POST /v1/register/judge     {workloads} -> []psg.Verdict
+//	POST /v1/register/plan      {request, workloads} -> []psg.Verdict
+//	POST /v1/register/abandon   {request, ids} -> null
+type planRequest struct {
+	Request   psg.RequestID    `json:"request,omitempty"`
+	Workloads []psg.Workload   `json:"workloads,omitempty"`
+	IDs       []psg.WorkloadID `json:"ids,omitempty"`
+}
+
+// maxPlanRequest bounds one question, in bytes.
+const maxPlanRequest = 64 << 20
+
+// withRegistrations adds what the proxy asks to the controller's REST face.
+func withRegistrations(rest http.Handler, decider *controller.Controller) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", rest)
+	post := func(path string, answer func(context.Context, planRequest) (any, error)) {
+		mux.HandleFunc("POST /v1/register/"+path, func(w http.ResponseWriter, r *http.Request) {
+			var request planRequest
+			if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxPlanRequest)).Decode(&request); err != nil {
+				answerJSON(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
+				return
+			}
+			value, err := answer(r.Context(), request)
+			if err != nil {
+				answerJSON(w, planStatus(err), map[string]string{"error": err.Error()})
+				return
+			}
+			answerJSON(w, http.StatusOK, value)
+		})
+	}
+	post("judge", func(ctx context.Context, r planRequest) (any, error) { return decider.Judge(ctx, r.Workloads) })
+	post("plan", func(ctx context.Context, r planRequest) (any, error) {
+		return decider.Plan(ctx, r.Request, r.Workloads)
+	})
+	post("abandon", func(ctx context.Context, r planRequest) (any, error) {
+		return nil, decider.Abandon(ctx, r.Request, r.IDs)
+	})
+	return mux
+}
+
+func planStatus(err error) int {
+	switch {
+	case errors.Is(err, psg.ErrInvalid):
+		return http.StatusBadRequest
+	case errors.Is(err, psg.ErrBusy):
+		return http.StatusTooManyRequests
+	case errors.Is(err, psg.ErrNotLeader), errors.Is(err, psg.ErrUnavailable):
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
+
+func answerJSON(w http.ResponseWriter, code int, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(value) // the caller may be gone
+}
+
+// planClient asks the controllers, the one that answered last first. It
+// implements shim.Planner.
+type planClient struct {
+	http *http.Client
+
+	mu        sync.Mutex
+	addresses []string // the one to ask first, first
+}
+
+func newPlanClient(addresses []string) *planClient {
+	trimmed := make([]string, len(addresses))
+	for i, address := range addresses {
+		trimmed[i] = strings.TrimSuffix(address, "/")
+	}
+	return &planClient{http: &http.Client{Timeout: 10 * time.Second}, addresses: trimmed}
+}
+
+// Judge asks policy only.
+func (c *planClient) Judge(ctx context.Context, workloads []psg.Workload) (verdicts []psg.Verdict, err error) {
+	return verdicts, c.post(ctx, "judge", planRequest{Workloads: workloads}, &verdicts)
+}
+
+// Plan also reserves room.
+func (c *planClient) Plan(ctx context.Context, request psg.RequestID, workloads []psg.Workload) (verdicts []psg.Verdict, err error) {
+	return verdicts, c.post(ctx, "plan", planRequest{Request: request, Workloads: workloads}, &verdicts)
+}
+
+// Abandon gives it back.
+func (c *planClient) Abandon(ctx context.Context, request psg.RequestID, ids []psg.WorkloadID) error {
+	return c.post(ctx, "abandon", planRequest{Request: request, IDs: ids}, nil)
+}
+
+// post asks one controller after another until one leads.
+func (c *planClient) post(ctx context.Context, path string, request planRequest, into any) error {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return fmt.Errorf("ask controller: %w", err)
+	}
+	c.mu.Lock()
+	addresses := append([]string(nil), c.addresses...)
+	c.mu.Unlock()
+	var errs []error
+	for i, address := range addresses {
+		err := c.postTo(ctx, address+"/v1/register/"+path, body, into)
+		if !errors.Is(err, psg.ErrUnavailable) {
+			c.prefer(addresses[i])
+			return err
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (c *planClient) prefer(address string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, one := range c.addresses {
+		if one == address {
+			c.addresses[0], c.addresses[i] = c.addresses[i], c.addresses[0]
+			return
+		}
+	}
+}
+
+// postTo returns psg.ErrUnavailable for a controller that is not there or does
+// not lead: another may.
+func (c *planClient) postTo(ctx context.Context, url string, body []byte, into any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("ask controller: %w", err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := c.http.Do(request)
+	if err != nil {
+		return fmt.Errorf("ask controller: %w (%w)", err, psg.ErrUnavailable)
+	}
+	defer response.Body.Close()
+	if response.StatusCode == http.StatusOK {
+		if into == nil {
+			return nil
+		}
+		if err := json.NewDecoder(response.Body).Decode(into); err != nil {
+			return fmt.Errorf("ask controller: read answer: %w", err)
+		}
+		return nil
+	}
+	var told struct {
+		Error string `json:"error"`
+	}
+	text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<16))
+	if json.Unmarshal(text, &told) != nil || told.Error == "" {
+		told.Error = response.Status
+	}
+	if response.StatusCode == http.StatusServiceUnavailable {
+		return fmt.Errorf("%s (%w)", told.Error, psg.ErrUnavailable)
+	}
+	return errors.New(told.Error)
+}

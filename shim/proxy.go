@@ -1,0 +1,152 @@
+package shim
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+
+	"github.com/psgrid/psg"
+)
+
+// Planner judges workloads that somebody wants to register, and plans where
+// their instances go.
+//
+// Judge asks policy only. Plan also reserves room under a request's ID, for a
+// while, unless policy rejects any of them; Abandon gives it back when the
+// registration has failed.
+type Planner interface {
+	Judge(ctx context.Context, workloads []psg.Workload) ([]psg.Verdict, error)
+	Plan(ctx context.Context, request psg.RequestID, workloads []psg.Workload) ([]psg.Verdict, error)
+	Abandon(ctx context.Context, request psg.RequestID, workloads []psg.WorkloadID) error
+}
+
+// ProxyConfig is what a Proxy is made of.
+type ProxyConfig struct {
+	Nomad     *url.URL          // where Nomad's HTTP API is
+	Transport http.RoundTripper // how it is reached
+	Region    string            // of that Nomad: jobs for another one pass
+	// FailClosed refuses registrations of managed jobs while no controller
+	// answers. Otherwise they are registered as they are, with a warning: their
+	// gates wait for a decision anyway.
+	FailClosed bool
+	Log        *slog.Logger
+}
+
+// Proxy stands in front of Nomad's HTTP API. Registrations, plans and
+// validations of jobs that PSG manages are judged, equipped and steered;
+// everything else passes untouched, in both directions, as it comes. It keeps
+// no state and has no rights of its own: each request to Nomad carries the
+// caller's token.
+type Proxy struct {
+	config  ProxyConfig
+	planner Planner
+	pass    *httputil.ReverseProxy
+}
+
+// NewProxy returns a Proxy, which is an http.Handler.
+func NewProxy(planner Planner, config ProxyConfig) *Proxy {
+	p := &Proxy{config: config, planner: planner}
+	p.pass = &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(config.Nomad)
+			r.Out.URL.RawQuery = r.In.URL.RawQuery // also what Go cannot parse
+			r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
+			r.SetXForwarded()
+		},
+		Transport:     config.Transport,
+		FlushInterval: -1, // event streams and logs come as they are written
+		ErrorLog:      slog.NewLogLogger(config.Log.Handler(), slog.LevelWarn),
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if r.Context().Err() == nil {
+				config.Log.Warn("nomad not reached", "path", r.URL.Path, "error", err)
+			}
+			http.Error(w, fmt.Sprintf("psg: nomad not reached: %v", err), http.StatusBadGateway)
+		},
+	}
+	return p
+}
+
+// action is what one intercepted request asks for.
+type action struct {
+	handle func(*Proxy, http.ResponseWriter, *http.Request, string)
+	suffix string
+}
+
+// jobActions are the routes below /v1/job/ID that PSG has a say in, as Nomad
+// tells them apart: by the end of the decoded path, whatever the ID holds.
+var jobActions = [...]action{
+	{(*Proxy).plan, "/plan"},
+	{(*Proxy).scale, "/scale"},
+	{(*Proxy).revert, "/revert"},
+	{(*Proxy).launch, "/dispatch"},
+	{(*Proxy).launch, "/periodic/force"},
+}
+
+// otherActions end the paths below /v1/job/ that are neither intercepted nor a
+// job of their own.
+var otherActions = [...]string{"/evaluate", "/allocations", "/evaluations", "/summary", "/dispatch/payload", "/versions",
+	"/deployments", "/deployment", "/stable", "/services", "/submission", "/actions", "/action", "/tag"}
+
+// ServeHTTP answers one request.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPut && r.Method != http.MethodPost {
+		p.pass.ServeHTTP(w, r)
+		return
+	}
+	switch path := r.URL.Path; path {
+	case "/v1/jobs":
+		p.register(w, r, "")
+		return
+	case "/v1/validate/job":
+		p.validate(w, r)
+		return
+	default:
+		id, ok := strings.CutPrefix(path, "/v1/job/")
+		if !ok || id == "" {
+			p.pass.ServeHTTP(w, r)
+			return
+		}
+		p.job(w, r, id)
+	}
+}
+
+// job answers a write below /v1/job/.
+func (p *Proxy) job(w http.ResponseWriter, r *http.Request, path string) {
+	for _, other := range otherActions {
+		if strings.HasSuffix(path, other) {
+			p.pass.ServeHTTP(w, r)
+			return
+		}
+	}
+	for _, action := range jobActions {
+		if id, ok := strings.CutSuffix(path, action.suffix); ok {
+			action.handle(p, w, r, id)
+			return
+		}
+	}
+	p.register(w, r, path)
+}
+
+// readBody reads a request whole, or answers it.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxInput))
+	if err != nil {
+		http.Error(w, fmt.Sprintf("psg: read request: %v", err), http.StatusRequestEntityTooLarge)
+		return nil, false
+	}
+	return body, true
+}
+
+// forward sends a request on with another body.
+func (p *Proxy) forward(w http.ResponseWriter, r *http.Request, body []byte) {
+	out := r.Clone(r.Context())
+	out.Body, out.ContentLength = io.NopCloser(strings.NewReader(string(body))), int64(len(body))
+	out.TransferEncoding = nil
+	out.Header.Del("Content-Length")
+	p.pass.ServeHTTP(w, out)
+}
