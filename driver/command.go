@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/user"
@@ -29,7 +30,7 @@ func commandSpec(t Task, granted []string) (executor.Spec, error) {
 	}
 	return executor.Spec{
 		Path: path, Args: t.Stanza.Args, Env: env, Dir: t.Dir(), User: runAs,
-		Stdout: t.Stdout, Stderr: t.Stderr, NetNS: t.NetNS, Limits: limits,
+		Stdout: t.Stdout, Stderr: t.Stderr, Within: t.AllocDir, NetNS: t.NetNS, Limits: limits,
 	}, nil
 }
 
@@ -66,11 +67,8 @@ func findProgram(t Task, env []string) (string, error) {
 			continue
 		}
 		if info.Mode()&0o111 == 0 {
-			if below, err := filepath.Rel(t.AllocDir, path); err != nil || !filepath.IsLocal(below) {
-				return "", fmt.Errorf("command %q is not executable", path)
-			}
-			if err := os.Chmod(path, 0o755); err != nil {
-				return "", fmt.Errorf("make command executable: %w", err)
+			if err := makeExecutable(t.AllocDir, path); err != nil {
+				return "", fmt.Errorf("command %q is not executable: %w", path, err)
 			}
 		}
 		return path, nil
@@ -81,6 +79,21 @@ func findProgram(t Task, env []string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("command %q not found in the task's directories or in PATH", name)
+}
+
+// makeExecutable sets the mode of a program, but of none that is outside the
+// allocation's directory, be it through a symbolic link that a task has put there.
+func makeExecutable(allocDir, path string) error {
+	below, err := filepath.Rel(allocDir, path)
+	if err != nil || !filepath.IsLocal(below) {
+		return errors.New("it is not the task's own")
+	}
+	root, err := os.OpenRoot(allocDir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return root.Chmod(below, 0o755)
 }
 
 // search looks for a program in the task's search path, or the driver's where

@@ -33,7 +33,8 @@ type Driver struct {
 	config  Config
 	placer  Placer // nil before Configure
 	tasks   map[string]*task
-	epoch   psg.Epoch // highest seen: orders of an older leader are refused
+	entered map[string]chan struct{} // IDs that are being started, recovered or destroyed
+	epoch   psg.Epoch                // highest seen: orders of an older leader are refused
 	silence silence
 }
 
@@ -47,30 +48,36 @@ type silence struct {
 // executor when the directory of a task is added to it.
 func New(launcher []string, log *slog.Logger) *Driver {
 	ctx, cancel := context.WithCancel(context.Background())
-	d := &Driver{launcher: launcher, log: log, ctx: ctx, cancel: cancel, tasks: map[string]*task{}}
+	d := &Driver{launcher: launcher, log: log, ctx: ctx, cancel: cancel,
+		tasks: map[string]*task{}, entered: map[string]chan struct{}{}}
 	d.reports.init()
 	return d
 }
 
 // Configure sets or replaces what the driver follows. Tasks that wait go on
 // with the new config and placer. Starts that no controller knows of yet are
-// read from the state directory and reported.
+// read from the state directory and reported. After an error nothing has changed
+// and placer is the caller's.
 func (d *Driver) Configure(config Config, placer Placer) error {
+	left, err := readReports(config.Plugin.StateDir, d.log)
+	if err != nil {
+		return err
+	}
 	d.mu.Lock()
 	if d.ctx.Err() != nil {
 		d.mu.Unlock()
 		return ErrClosed
 	}
 	old := d.placer
-	moved := config.Plugin.StateDir != d.config.Plugin.StateDir
 	d.config, d.placer = config, placer
 	d.mu.Unlock()
-	if moved {
-		if err := d.resumeReports(config.Plugin.StateDir); err != nil {
-			return err
-		}
+	for path, r := range left {
+		d.resumeReport(r, path)
 	}
-	return closePlacer(old)
+	if err := closePlacer(old); err != nil {
+		d.log.Warn("earlier controller client not closed", "error", err)
+	}
+	return nil
 }
 
 // Configured reports whether the driver follows this config already.
@@ -94,10 +101,12 @@ func closePlacer(p Placer) error {
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	d.cancel()
+	d.mu.Unlock()
+	d.work.Wait() // whatever runs may still use the placer
+	d.mu.Lock()
 	placer := d.placer
 	d.placer = nil // closed once, however often the driver is
 	d.mu.Unlock()
-	d.work.Wait()
 	return closePlacer(placer)
 }
 
@@ -115,38 +124,57 @@ func (d *Driver) spawn(f func()) error {
 // place makes one call to the controllers and refuses what is not an answer to
 // it.
 func (d *Driver) place(ctx context.Context, ask psg.Ask, after uint64) (psg.Order, error) {
-	d.mu.Lock()
-	placer := d.placer
-	d.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, placeLimit)
 	defer cancel()
-	asked := time.Now()
-	order, err := placer.Place(ctx, ask, after)
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return psg.Order{}, ctx.Err()
+	for {
+		placer, asked := d.currentPlacer(), time.Now()
+		order, err := placer.Place(ctx, ask, after)
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return psg.Order{}, ctx.Err()
+		}
+		if err != nil && ctx.Err() == nil && placer != d.currentPlacer() {
+			continue // Configure closed it: that says nothing about the controllers
+		}
+		if d.heard(asked, err); err != nil {
+			return psg.Order{}, err
+		}
+		return order, d.accept(ask, order)
 	}
+}
+
+func (d *Driver) currentPlacer() Placer {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.placer
+}
+
+// heard notes whether a call was answered.
+func (d *Driver) heard(asked time.Time, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err == nil || controllerAnswered(err) {
+		d.silence = silence{}
+		return
+	}
+	if d.silence.since.IsZero() {
+		d.silence.since = silentSince(asked, err)
+	}
+	d.silence.err = err
+}
+
+// accept refuses an order that is not for the ask, not from the newest leader or
+// can't be carried out.
+func (d *Driver) accept(ask psg.Ask, order psg.Order) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
-	case err != nil && !controllerAnswered(err):
-		if d.silence.since.IsZero() {
-			d.silence.since = asked
-		}
-		d.silence.err = err
-		return psg.Order{}, err
-	case err != nil:
-		d.silence = silence{}
-		return psg.Order{}, err
-	}
-	d.silence = silence{}
-	if order.Epoch < d.epoch {
-		return psg.Order{}, fmt.Errorf("order of epoch %d after one of %d: %w", order.Epoch, d.epoch, psg.ErrNotLeader)
-	}
-	if order.Ask != ask.ID {
-		return psg.Order{}, fmt.Errorf("got an order for %s: %w", order.Ask, psg.ErrInvalid)
+	case order.Epoch < d.epoch:
+		return fmt.Errorf("order of epoch %d after one of %d: %w", order.Epoch, d.epoch, psg.ErrNotLeader)
+	case order.Ask != ask.ID:
+		return fmt.Errorf("got an order for %s: %w", order.Ask, psg.ErrInvalid)
 	}
 	d.epoch = order.Epoch
-	return order, nil
+	return checkDevices(order.Devices)
 }
 
 // Health says, for people, whether the controllers answer.

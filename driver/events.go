@@ -2,19 +2,19 @@ package driver
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
-// backlog is how many events are kept for one subscriber, or while there is
-// none. When full, the oldest is dropped: newer ones say more about the task.
+// backlog is how many events are kept for one follower, or while there is none.
+// When full, the oldest is dropped: newer ones say more about the task.
 const backlog = 256
 
 // feed hands events to every subscriber in order.
 type feed struct {
 	mu          sync.Mutex
-	early       []Event // from before the first subscriber
+	kept        []Event // for the next follower, while there is none
 	subscribers map[*subscriber]struct{}
-	subscribed  bool
 }
 
 type subscriber struct {
@@ -25,8 +25,8 @@ type subscriber struct {
 func (f *feed) emit(e Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.subscribed {
-		f.early = push(f.early, e)
+	if len(f.subscribers) == 0 {
+		f.kept = push(f.kept, e)
 	}
 	for s := range f.subscribers {
 		s.pending = push(s.pending, e)
@@ -44,29 +44,27 @@ func push(events []Event, e Event) []Event {
 	return append(events, e)
 }
 
-// follow calls send with each event until ctx ends or send fails. The first
-// follower also gets what happened before it came.
+// follow calls send with each event until ctx ends or send fails. A follower that
+// is alone also gets what happened while there was none, and what could not be
+// sent to the last one.
 func (f *feed) follow(ctx context.Context, send func(Event) error) error {
 	s := &subscriber{wake: make(chan struct{}, 1)}
 	f.mu.Lock()
 	if f.subscribers == nil {
 		f.subscribers = map[*subscriber]struct{}{}
 	}
-	s.pending, f.early, f.subscribed = f.early, nil, true
+	s.pending, f.kept = f.kept, nil
 	f.subscribers[s] = struct{}{}
 	f.mu.Unlock()
-	defer func() {
-		f.mu.Lock()
-		delete(f.subscribers, s)
-		f.mu.Unlock()
-	}()
+	defer f.leave(s)
 	for {
 		f.mu.Lock()
 		events := s.pending
 		s.pending = nil
 		f.mu.Unlock()
-		for _, e := range events {
+		for i, e := range events {
 			if err := send(e); err != nil {
+				f.giveBack(s, events[i:])
 				return err
 			}
 		}
@@ -78,5 +76,23 @@ func (f *feed) follow(ctx context.Context, send func(Event) error) error {
 			return ctx.Err()
 		case <-s.wake:
 		}
+	}
+}
+
+// giveBack takes what could not be sent to a follower, before what came since.
+func (f *feed) giveBack(s *subscriber, unsent []Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := append(slices.Clone(unsent), s.pending...)
+	s.pending = all[max(0, len(all)-backlog):]
+}
+
+// leave ends a follower; the last one leaves what it was not told to the next.
+func (f *feed) leave(s *subscriber) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.subscribers, s)
+	if len(f.subscribers) == 0 {
+		f.kept = s.pending
 	}
 }

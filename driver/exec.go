@@ -56,7 +56,7 @@ func (c *capped) Write(p []byte) (int, error) {
 }
 
 // ExecSession runs a command beside a task's with streams, and a terminal if
-// wanted. It ends with ctx, with the driver, or by itself.
+// wanted. It ends with ctx, the task or the driver, or by itself.
 func (d *Driver) ExecSession(ctx context.Context, id string, s Session) (executor.Exit, error) {
 	t, err := d.find(id)
 	if err != nil {
@@ -71,6 +71,7 @@ func (d *Driver) ExecSession(ctx context.Context, id string, s Session) (executo
 	}
 	ctx, cancel := d.joined(ctx)
 	defer cancel()
+	defer context.AfterFunc(t.over, cancel)()
 	cmd, err := t.beside(ctx, s.Command)
 	if err != nil {
 		return executor.Exit{}, err

@@ -1,9 +1,9 @@
 package driver
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -35,10 +35,17 @@ func TestFeed_KeepsEventsForTheFirstFollowerAndDropsTheOldest(t *testing.T) {
 	if got[0] != "3" || got[backlog-1] != fmt.Sprint(backlog+2) {
 		t.Errorf("from %s to %s", got[0], got[backlog-1])
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := f.follow(ctx, func(e Event) error { return fmt.Errorf("told %q again", e.Message) }); !errors.Is(err, context.Canceled) {
-		t.Error(err)
+}
+
+func TestFeed_TellsTheNextFollowerWhatTheLastCouldNotBeTold(t *testing.T) {
+	var f feed
+	for _, m := range []string{"1", "2", "3"} {
+		f.emit(Event{Message: m})
+	}
+	follow(t, &f, 2) // which fails to send "2"
+	f.emit(Event{Message: "4"})
+	if got := follow(t, &f, 3); !slices.Equal(got, []string{"2", "3", "4"}) {
+		t.Errorf("got %q", got)
 	}
 }
 

@@ -33,7 +33,7 @@ type gate struct {
 	after   uint64 // record of the last answer
 	told    string // last thing said, not to be said again
 	toldAt  time.Time
-	failing time.Time // start of the first call since the last answer that failed
+	failing time.Time // when silence began; zero since the last answer
 	pause   time.Duration
 	retry   time.Duration
 }
@@ -67,7 +67,7 @@ func (g *gate) wait(ctx context.Context) (passage, error) {
 			rest = g.backOff()
 		default:
 			if g.failing.IsZero() {
-				g.failing = asked
+				g.failing = silentSince(asked, err)
 			}
 			if g.failed(err) {
 				return passage{open: true}, nil
@@ -84,6 +84,15 @@ func (g *gate) wait(ctx context.Context) (passage, error) {
 // is not there.
 func controllerAnswered(err error) bool {
 	return errors.Is(err, psg.ErrUnknown) || errors.Is(err, psg.ErrInvalid) || errors.Is(err, psg.ErrBusy)
+}
+
+// silentSince is when the controllers fell silent: a long poll that breaks was
+// held until then, one that ran out of time may never have been heard.
+func silentSince(asked time.Time, err error) time.Time {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return asked
+	}
+	return time.Now()
 }
 
 func (g *gate) answered() { g.failing = time.Time{} }

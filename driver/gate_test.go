@@ -163,6 +163,19 @@ func TestGate_AnAnswerEndsTheSilence(t *testing.T) {
 	})
 }
 
+func TestGate_ABrokenLongPollIsNoSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scripted{answers: []answer{{after: 25 * time.Second, err: errDown}, {order: grants()}}}
+		if p, said, _, err := passes(t.Context(), s, hclspec.FailOpen, 10*time.Second); err != nil || p.open {
+			t.Errorf("got %+v, %v, said %q", p, err, said)
+		}
+		s = &scripted{answers: []answer{{after: 40 * time.Second, err: context.DeadlineExceeded}}}
+		if p, _, took, err := passes(t.Context(), s, hclspec.FailOpen, 10*time.Second); err != nil || !p.open || took != 40*time.Second {
+			t.Errorf("unheard: got %+v, %v after %v", p, err, took)
+		}
+	})
+}
+
 func TestGate_AsksForNewsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, elsewhere, last := waits(psg.Queued, "no room"), grants(), grants()

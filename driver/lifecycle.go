@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"syscall"
 	"time"
@@ -14,53 +15,77 @@ import (
 // killGrace is how long a task may take to end beyond the timeout of its stop.
 const killGrace = 5 * time.Second
 
-// Start begins a task and returns at once: the task waits at its gate.
+// Start begins a task and returns at once: the task waits at its gate. A start
+// that an earlier driver began, and was killed before it could answer, is taken
+// up: the command may run already.
 func (d *Driver) Start(t Task) (Handle, error) {
 	config, err := d.settings()
 	if err != nil {
 		return Handle{}, err
 	}
-	if t.ID == "" || t.Alloc == "" || t.Node == "" {
-		return Handle{}, fmt.Errorf("task %q of allocation %q on node %q lacks an id: %w", t.ID, t.Alloc, t.Node, ErrRefused)
+	if err := t.check(); err != nil {
+		return Handle{}, err
 	}
+	defer d.enter(t.ID)()
 	if _, err := d.find(t.ID); err == nil {
 		return Handle{}, fmt.Errorf("task %s is started already: %w", t.ID, ErrRefused)
-	}
-	if t.Stanza.Command != "" {
-		if err := checkUser(t.User); err != nil {
-			return Handle{}, fmt.Errorf("%w: %w", ErrRefused, err)
-		}
 	}
 	dir, err := makeStateDir(config.Plugin.StateDir, t)
 	if err != nil {
 		return Handle{}, err
 	}
+	h := Handle{Version: handleVersion, Dir: dir}
+	switch r, err := readRecord(dir); {
+	case err == nil:
+		return h, d.resume(t, h, r)
+	case !errors.Is(err, errNoRecord):
+		return Handle{}, fmt.Errorf("make task state: %w", err)
+	}
 	r := record{Asked: time.Now(), Stanza: t.Stanza}
 	if err := r.write(dir); err != nil {
-		return Handle{}, fmt.Errorf("record task: %w", err)
+		return Handle{}, errors.Join(fmt.Errorf("record task: %w", err), os.RemoveAll(dir))
 	}
-	return Handle{Version: handleVersion, Dir: dir}, d.adopt(d.newTask(t, dir, r))
+	return h, d.adopt(d.newTask(t, dir, r))
 }
 
-// adopt takes a task in and lets it live.
-func (d *Driver) adopt(t *task) error {
-	if t.Limits.Parent == "" {
-		t.Limits.Parent = d.cgroupParent()
-	}
-	d.mu.Lock()
-	if d.tasks[t.ID] != nil {
+// enter waits until nobody else starts, recovers or destroys an ID, and keeps
+// others out until the returned function is called.
+func (d *Driver) enter(id string) (leave func()) {
+	for {
+		d.mu.Lock()
+		busy := d.entered[id]
+		if busy == nil {
+			mine := make(chan struct{})
+			d.entered[id] = mine
+			d.mu.Unlock()
+			return func() {
+				d.mu.Lock()
+				delete(d.entered, id)
+				d.mu.Unlock()
+				close(mine)
+			}
+		}
 		d.mu.Unlock()
-		return fmt.Errorf("task %s is started already", t.ID)
+		<-busy
+	}
+}
+
+// adopt takes a task in and lets it live. It is called by whoever has entered.
+func (d *Driver) adopt(t *task) error {
+	d.mu.Lock()
+	if t.Limits.Parent == "" {
+		t.Limits.Parent = d.config.Plugin.CgroupParent
 	}
 	d.tasks[t.ID] = t
 	d.mu.Unlock()
-	return d.spawn(t.run)
-}
-
-func (d *Driver) cgroupParent() string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.config.Plugin.CgroupParent
+	err := d.spawn(t.run)
+	if err != nil { // the driver is closing: a later one finds the task on disk
+		d.mu.Lock()
+		delete(d.tasks, t.ID)
+		d.mu.Unlock()
+		t.leave()
+	}
+	return err
 }
 
 // Recover takes up a task that an earlier driver started. It claims nothing it
@@ -72,53 +97,44 @@ func (d *Driver) Recover(t Task, h Handle) error {
 	if _, err := d.settings(); err != nil {
 		return err
 	}
+	defer d.enter(t.ID)()
 	if _, err := d.find(t.ID); err == nil {
 		return nil
 	}
 	r, err := readRecord(h.Dir)
+	if err == nil {
+		err = d.resume(t, h, r)
+	}
 	if err != nil {
 		return fmt.Errorf("recover task %s: %w", t.ID, err)
 	}
-	t.Stanza = r.Stanza
-	recovered := d.newTask(t, h.Dir, r)
-	exit, over, err := executor.ReadExit(h.Dir)
-	if err != nil {
-		return fmt.Errorf("recover task %s: %w", t.ID, err)
-	}
-	if over {
-		recovered.exit = &exit
-		recovered.leave()
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.tasks[t.ID] = recovered
-		return nil
-	}
-	recovered.process, err = attach(d.ctx, h.Dir)
-	if err != nil {
-		return fmt.Errorf("recover task %s: %w", t.ID, err)
-	}
-	return d.adopt(recovered)
+	return nil
 }
 
-// attach finds the command of a task; nil means that none was started. One
-// that is starting just now, by an executor whose driver was killed, is waited
-// for.
-func attach(ctx context.Context, dir string) (*executor.Process, error) {
-	deadline := time.Now().Add(killGrace)
-	for {
-		p, err := executor.Attach(dir)
-		switch {
-		case err == nil:
-			return p, nil
-		case errors.Is(err, executor.ErrNoCommand):
-			return nil, nil
-		case time.Now().After(deadline):
-			return nil, err
-		}
-		if err := sleep(ctx, 20*time.Millisecond); err != nil {
-			return nil, err
-		}
+// resume takes up a task whose record was found.
+func (d *Driver) resume(t Task, h Handle, r record) error {
+	t.Stanza = r.Stanza
+	exit, over, err := executor.ReadExit(h.Dir)
+	if err != nil {
+		return err
 	}
+	if over {
+		ended := d.newTask(t, h.Dir, r)
+		ended.exit = &exit
+		ended.leave()
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.tasks[t.ID] = ended
+		return nil
+	}
+	process, err := executor.Attach(h.Dir)
+	starting := errors.Is(err, executor.ErrStarting)
+	if err != nil && !starting && !errors.Is(err, executor.ErrNoCommand) {
+		return err
+	}
+	found := d.newTask(t, h.Dir, r)
+	found.process, found.starting = process, starting
+	return d.adopt(found)
 }
 
 // Wait returns how a task ended, once it has; ErrClosed when the driver closes
@@ -131,7 +147,7 @@ func (d *Driver) Wait(ctx context.Context, id string) (executor.Exit, error) {
 	select {
 	case <-ctx.Done():
 		return executor.Exit{}, ctx.Err()
-	case <-t.done:
+	case <-t.over.Done():
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -155,9 +171,9 @@ func (d *Driver) Stop(ctx context.Context, id string, sig syscall.Signal, timeou
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-t.done:
+	case <-t.over.Done():
 		return nil
-	case <-time.After(timeout + killGrace):
+	case <-time.After(min(timeout, math.MaxInt64-killGrace) + killGrace):
 		return fmt.Errorf("task %s did not end %v after SIGKILL", id, killGrace)
 	}
 }
@@ -191,9 +207,7 @@ func (d *Driver) Destroy(ctx context.Context, id string, force bool) error {
 	if err != nil {
 		return err
 	}
-	select {
-	case <-t.done:
-	default:
+	if t.over.Err() == nil {
 		if !force {
 			return fmt.Errorf("task %s still runs", id)
 		}
@@ -201,6 +215,7 @@ func (d *Driver) Destroy(ctx context.Context, id string, force bool) error {
 			return err
 		}
 	}
+	defer d.enter(id)()
 	d.mu.Lock()
 	delete(d.tasks, id)
 	d.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -75,7 +76,11 @@ func (d *Driver) reportLater(stateDir string, r report) error {
 			d.log.Warn("unreported start will not survive the driver", "alloc", r.Ask.Alloc, "error", err)
 		}
 	}
-	return d.spawn(func() { d.deliver(d.ctx, r, path) })
+	err := d.spawn(func() { d.deliver(d.ctx, r, path) })
+	if err != nil {
+		d.reports.drop(r.Ask.ID)
+	}
+	return err
 }
 
 // deliver calls until a controller answers.
@@ -122,24 +127,25 @@ func (d *Driver) forget(r report, path string) {
 	if path == "" {
 		return
 	}
-	if err := os.Remove(path); err != nil {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		d.log.Warn("report not forgotten", "alloc", r.Ask.Alloc, "error", err)
 	}
 }
 
-// resumeReports takes up the reports that an earlier driver left.
-func (d *Driver) resumeReports(stateDir string) error {
+// readReports reads the reports that an earlier driver left, by their files.
+func readReports(stateDir string, log *slog.Logger) (map[string]report, error) {
 	if stateDir == "" {
-		return nil
+		return nil, nil
 	}
 	dir := filepath.Join(stateDir, reportsSubdir)
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return fmt.Errorf("read unreported starts: %w", err)
+		return nil, fmt.Errorf("read unreported starts: %w", err)
 	}
+	left := map[string]report{}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") || !strings.HasSuffix(e.Name(), reportFileType) {
 			continue
@@ -147,15 +153,21 @@ func (d *Driver) resumeReports(stateDir string) error {
 		var r report
 		path := filepath.Join(dir, e.Name())
 		if ok, err := executor.ReadJSON(path, &r); err != nil || !ok {
-			d.log.Warn("unreported start is unreadable", "file", path, "error", err)
+			log.Warn("unreported start is unreadable", "file", path, "error", err)
 			continue
 		}
-		if !d.reports.claim(r.Ask.ID) {
-			continue
-		}
-		if err := d.spawn(func() { d.deliver(d.ctx, r, path) }); err != nil {
-			return err
-		}
+		left[path] = r
 	}
-	return nil
+	return left, nil
+}
+
+// resumeReport takes up a report of an earlier driver. It stays on disk where
+// that can't be now.
+func (d *Driver) resumeReport(r report, path string) {
+	if !d.reports.claim(r.Ask.ID) {
+		return
+	}
+	if err := d.spawn(func() { d.deliver(d.ctx, r, path) }); err != nil {
+		d.reports.drop(r.Ask.ID)
+	}
 }

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/psgrid/psg/driver/executor"
@@ -53,35 +55,53 @@ func DecodeHandle(data []byte) (Handle, error) {
 	return h, nil
 }
 
-// makeStateDir makes the directory of a task's state, which must be new: below
-// root, or within the task's own directory where there is no root, out of the
-// task's sight if the orchestrator made a private place there.
+// makeStateDir makes the directory of a task's state, unless an earlier driver
+// did: below root, or within the task's own directory where there is no root, out
+// of the task's sight if the orchestrator made a private place there.
 func makeStateDir(root string, t Task) (string, error) {
-	var dir string
-	switch info, err := os.Stat(filepath.Join(t.Dir(), "private")); {
-	case root != "":
-		dir = filepath.Join(root, "tasks", shortID(t.ID))
-	case err == nil && info.IsDir():
-		dir = filepath.Join(t.Dir(), "private", "psg-"+shortID(t.ID))
-	default:
-		dir = filepath.Join(t.Dir(), ".psg-"+shortID(t.ID))
-	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+	top, below := root, filepath.Join("tasks", shortID(t.ID))
+	if root == "" {
+		top, below = t.AllocDir, filepath.Join(t.Name, ".psg-"+shortID(t.ID))
+	} else if err := os.MkdirAll(filepath.Join(root, "tasks"), 0o700); err != nil {
 		return "", fmt.Errorf("make task state: %w", err)
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	within, err := os.OpenRoot(top) // tasks may put symbolic links into their directories
+	if err != nil {
 		return "", fmt.Errorf("make task state: %w", err)
 	}
-	return dir, nil
+	defer within.Close()
+	private := filepath.Join(t.Name, "private")
+	if info, err := within.Stat(private); root == "" && err == nil && info.IsDir() {
+		below = filepath.Join(private, "psg-"+shortID(t.ID))
+	}
+	if err := within.Mkdir(below, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("make task state: %w", err)
+	}
+	return filepath.Join(top, below), nil
 }
 
+// errNoRecord says that a state directory is not one, or not of a task yet.
+var errNoRecord = errors.New("no record of the task")
+
 // readRecord reads a task's record; where it is gone, nothing is known of the
-// task.
+// task. What others could have written is not believed: a process named there
+// would be killed.
 func readRecord(dir string) (record, error) {
 	var r record
+	info, err := os.Lstat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, errNoRecord
+	}
+	if err != nil {
+		return r, err
+	}
+	owner := info.Sys().(*syscall.Stat_t).Uid
+	if !info.IsDir() || int(owner) != os.Geteuid() || info.Mode().Perm()&0o077 != 0 {
+		return r, fmt.Errorf("%s is not a private directory of ours: %s of user %d", dir, info.Mode(), owner)
+	}
 	ok, err := executor.ReadJSON(filepath.Join(dir, recordFile), &r)
 	if err == nil && !ok {
-		err = errors.New("no record of the task")
+		err = errNoRecord
 	}
 	return r, err
 }

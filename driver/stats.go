@@ -37,7 +37,7 @@ func (d *Driver) Stats(ctx context.Context, id string, interval time.Duration, s
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-t.done:
+		case <-t.over.Done():
 			return nil
 		case <-time.After(max(interval, minStatsInterval)):
 		}

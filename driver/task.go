@@ -2,7 +2,6 @@ package driver
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -23,19 +22,22 @@ type task struct {
 	Task
 	driver *Driver
 	log    *slog.Logger
-	dir    string // its state
-	done   chan struct{}
+	dir    string          // its state
+	over   context.Context // ends when the task has, or the driver closed first
+	finish context.CancelFunc
 
 	wanted  context.Context // ends when the task is stopped
 	unwant  context.CancelFunc
 	gated   context.Context // ends then, and when the driver closes
 	release context.CancelFunc
 
+	starting bool // an executor of an earlier driver is about to start the command; run's own
+
 	mu      sync.Mutex // guards what follows
 	record  record
 	process *executor.Process // nil until the command runs
-	stop    *stopRequest      // the first one
-	exit    *executor.Exit    // set before done closes; nil then means the driver closed first
+	stop    *stopRequest      // the most urgent one
+	exit    *executor.Exit    // set before over ends; nil then means that the driver closed first
 }
 
 type stopRequest struct {
@@ -46,8 +48,9 @@ type stopRequest struct {
 func (d *Driver) newTask(t Task, dir string, r record) *task {
 	wanted, unwant := context.WithCancel(context.Background())
 	gated, release := d.joined(wanted)
+	over, finish := context.WithCancel(context.Background())
 	return &task{
-		Task: t, driver: d, dir: dir, record: r, done: make(chan struct{}),
+		Task: t, driver: d, dir: dir, record: r, over: over, finish: finish,
 		wanted: wanted, unwant: unwant, gated: gated, release: release,
 		log: d.log.With("task_id", t.ID, "alloc", string(t.Alloc)),
 	}
@@ -57,7 +60,7 @@ func (d *Driver) newTask(t Task, dir string, r record) *task {
 func (t *task) leave() {
 	t.release()
 	t.unwant()
-	close(t.done)
+	t.finish()
 }
 
 // run takes the task from wherever it stands to its end.
@@ -77,17 +80,16 @@ func (t *task) run() {
 
 // live returns how the task ended, or an error when the driver closed first.
 func (t *task) live() (executor.Exit, error) {
-	if t.process == nil {
-		exit, over, err := t.passGate()
-		if over || err != nil {
+	for t.process == nil {
+		next := t.passGate
+		if t.starting {
+			next = t.join
+		}
+		if exit, over, err := next(); over || err != nil {
 			return exit, err
 		}
 	}
-	exit, err := t.process.Wait(t.driver.ctx)
-	if err != nil && t.driver.ctx.Err() == nil {
-		exit, err = executor.Exit{Code: 1, Error: fmt.Sprintf("read how the command ended: %v", err), At: time.Now()}, nil
-	}
-	return exit, err
+	return t.process.Wait(t.driver.ctx)
 }
 
 // passGate waits at the gate and does what its opening means. In run mode the
@@ -142,39 +144,6 @@ func (t *task) reportOpen(ask psg.Ask) {
 	}
 }
 
-// launch starts the command; the task is over when it can't be started.
-func (t *task) launch(env []string) (executor.Exit, bool, error) {
-	spec, err := commandSpec(t.Task, env)
-	if err == nil {
-		err = t.note(func(r *record) { r.Granted = env })
-	}
-	if err != nil {
-		return t.end(t.failed(err))
-	}
-	// A driver that closes sees the start through: nobody else knows yet what
-	// runs.
-	process, err := executor.Start(t.wanted, t.driver.launcher, t.dir, spec)
-	switch {
-	case t.wanted.Err() != nil && err != nil:
-		return t.end(t.stopped())
-	case err != nil:
-		return t.end(t.failed(err))
-	}
-	for _, limit := range process.Started.Unapplied {
-		t.say("limit not applied: " + limit)
-	}
-	t.mu.Lock()
-	t.process = process
-	stop := t.stop
-	t.mu.Unlock()
-	if stop != nil { // it came while the command started
-		if err := process.Stop(stop.signal, stop.timeout); err != nil {
-			t.log.Error("stop failed", "error", err)
-		}
-	}
-	return executor.Exit{}, false, nil
-}
-
 // end records the end of a task without a command and lets its log readers go:
 // a reader whose FIFO was never opened would delay the end of the task.
 func (t *task) end(exit executor.Exit) (executor.Exit, bool, error) {
@@ -185,7 +154,7 @@ func (t *task) end(exit executor.Exit) (executor.Exit, bool, error) {
 		ctx, cancel := context.WithTimeout(t.driver.ctx, logReaderLimit)
 		defer cancel()
 		for _, path := range []string{t.Stdout, t.Stderr} {
-			if f, err := executor.OpenLog(ctx, path); err == nil {
+			if f, err := executor.OpenLog(ctx, t.AllocDir, path); err == nil {
 				f.Close()
 			} else if !os.IsNotExist(err) {
 				t.log.Debug("log reader did not come", "path", path, "error", err)
@@ -237,7 +206,7 @@ func (t *task) say(message string) {
 // requestStop begins to end the task.
 func (t *task) requestStop(sig syscall.Signal, timeout time.Duration) error {
 	t.mu.Lock()
-	if t.stop == nil {
+	if t.stop == nil || timeout < t.stop.timeout {
 		t.stop = &stopRequest{sig, timeout}
 	}
 	process := t.process

@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"time"
 
@@ -43,7 +44,7 @@ type Task struct {
 	Alloc    psg.AllocID
 	Node     psg.NodeID
 	NodeName string
-	AllocDir string            // directory of the allocation; its tasks' are below it
+	AllocDir string            // absolute directory of the allocation; its tasks' are below it
 	Env      map[string]string // complete: nothing is inherited
 	User     string            // empty means the driver's own
 	Stdout   string            // FIFO that the orchestrator reads
@@ -56,12 +57,36 @@ type Task struct {
 // Dir is the task's own directory.
 func (t Task) Dir() string { return filepath.Join(t.AllocDir, t.Name) }
 
-// SharedDir is the directory that all tasks of the allocation share.
-func (t Task) SharedDir() string {
-	if dir := t.Env["NOMAD_ALLOC_DIR"]; t.AllocDir == "" && dir != "" {
-		return dir
+// check refuses a task that can't be run as it is told.
+func (t Task) check() error {
+	if t.ID == "" || t.Alloc == "" || t.Node == "" {
+		return fmt.Errorf("task %q of allocation %q on node %q lacks an id: %w", t.ID, t.Alloc, t.Node, ErrRefused)
 	}
-	return filepath.Join(t.AllocDir, "alloc")
+	if !filepath.IsAbs(t.AllocDir) {
+		return fmt.Errorf("allocation directory %q is not absolute: %w", t.AllocDir, ErrRefused)
+	}
+	if t.Name == "." || t.Name == ".." || filepath.Base(t.Name) != t.Name {
+		return fmt.Errorf("task name %q names no directory: %w", t.Name, ErrRefused)
+	}
+	for _, limit := range []struct {
+		name         string
+		value, least int64
+	}{
+		{"cpu", t.Limits.CPUShares, 0},
+		{"memory", t.Limits.MemoryMB, 0},
+		{"memory_max", t.Limits.MemoryMaxMB, executor.NoMemoryLimit},
+	} {
+		if limit.value < limit.least || limit.value > psg.MaxQuantity {
+			return fmt.Errorf("%s must be %d to %d, got %d: %w", limit.name, limit.least, int64(psg.MaxQuantity), limit.value, ErrRefused)
+		}
+	}
+	if t.Stanza.Command == "" {
+		return nil
+	}
+	if err := checkUser(t.User); err != nil {
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return nil
 }
 
 func (t Task) label() string {

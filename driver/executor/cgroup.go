@@ -56,6 +56,9 @@ func makeGroups(root string, l Limits) *groups {
 // memory is the hard limit and the guaranteed part, in bytes; 0 is none.
 func (l Limits) memory() (hard, low int64) {
 	const mib = 1 << 20
+	if l.MemoryMaxMB == NoMemoryLimit {
+		return 0, l.MemoryMB * mib
+	}
 	if l.MemoryMaxMB > l.MemoryMB {
 		return l.MemoryMaxMB * mib, l.MemoryMB * mib
 	}
@@ -138,27 +141,41 @@ func (g *groups) oomKills() uint64 {
 }
 
 // kill kills everything in the groups.
-func (g *groups) kill() {
-	for _, path := range g.exclusive() {
-		killGroup(path)
-	}
-}
+func (g *groups) kill() { killGroups(g.exclusive()) }
 
-// killGroup kills until the group is empty, for at most a second: a process
-// that the kernel can't kill must not keep the task from ending.
-func killGroup(dir string) {
+// killGroups kills until the groups are empty, for at most a second: a process
+// that the kernel can't kill must not keep the task from ending. Separate
+// hierarchies are frozen meanwhile, so that what forks can't run ahead.
+func killGroups(dirs []string) {
 	for range 100 {
-		if write(dir, "cgroup.kill", "1") == nil {
-			return
+		left := false
+		setFreezers(dirs, "FROZEN")
+		for _, dir := range dirs {
+			left = killOnce(dir) || left
 		}
-		pids := groupPIDs(dir)
-		for _, pid := range pids {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-		if len(pids) == 0 {
+		setFreezers(dirs, "THAWED")
+		if !left {
 			return
 		}
 		time.Sleep(pollPause)
+	}
+}
+
+// killOnce kills what is in a group now and reports whether there may be more.
+func killOnce(dir string) bool {
+	if write(dir, "cgroup.kill", "1") == nil {
+		return false
+	}
+	pids := groupPIDs(dir)
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	return len(pids) > 0
+}
+
+func setFreezers(dirs []string, state string) {
+	for _, dir := range dirs {
+		_ = write(dir, "freezer.state", state) // other groups have no such file
 	}
 }
 

@@ -170,3 +170,26 @@ func TestParseStat_SurvivesParenthesesInNames(t *testing.T) {
 		t.Errorf("got %+v, %v", s, err)
 	}
 }
+
+func TestLimits_KeepMemoryMaxOfNoLimitApart(t *testing.T) {
+	for limits, want := range map[Limits][2]int64{
+		{MemoryMB: 64}:                   {64 << 20, 0},
+		{MemoryMB: 64, MemoryMaxMB: 128}: {128 << 20, 64 << 20},
+		{MemoryMB: 64, MemoryMaxMB: 32}:  {64 << 20, 0},
+		{MemoryMB: 64, MemoryMaxMB: -1}:  {0, 64 << 20},
+		{}:                               {0, 0},
+	} {
+		if hard, low := limits.memory(); hard != want[0] || low != want[1] {
+			t.Errorf("%+v: hard %d, low %d", limits, hard, low)
+		}
+	}
+}
+
+func TestKillRest_KillsGroupsEvenWhenThePidIsReused(t *testing.T) {
+	root := tree(t, map[string]string{"a1.web/cgroup.kill": ""})
+	// Our own pid stands for somebody who was given the command's pid.
+	killRest(Started{PID: os.Getpid(), Ticks: 1, Boot: bootID(), Groups: []string{filepath.Join(root, "a1.web")}})
+	if got := reads(t, root, "a1.web/cgroup.kill")["a1.web/cgroup.kill"]; got != "1" {
+		t.Errorf("the group was not killed: %q", got)
+	}
+}

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -101,12 +102,20 @@ func (g *groups) startSeparate(cmd *exec.Cmd) error {
 		}
 	}
 	err := cmd.Start()
-	for _, dir := range g.dirs {
-		if dir.path != "" {
-			_ = write(filepath.Join(g.root, dir.controller, home[dir.controller]), "tasks", tid)
+	for i, dir := range g.dirs {
+		if dir.path != "" && !leave(filepath.Join(g.root, dir.controller), home[dir.controller], tid) {
+			// What is killed or frozen with this group would include ourselves.
+			g.cannot(dir.controller+" group", errors.New("it can't be left again"))
+			g.dirs[i].path = ""
 		}
 	}
 	return err
+}
+
+// leave moves a thread to the group it came from, or to the root of its
+// hierarchy: in a container the path of the former may not be visible.
+func leave(root, home, tid string) bool {
+	return write(filepath.Join(root, home), "tasks", tid) == nil || write(root, "tasks", tid) == nil
 }
 
 // threadGroups is the path of this thread's group on each separate hierarchy.

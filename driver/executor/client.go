@@ -20,10 +20,14 @@ const (
 	startLimit  = 20 * time.Second // for a command to start, log readers included
 	pollPause   = 10 * time.Millisecond
 	lostMessage = "the executor died: how the command ended is not known"
+	goneMessage = "the state directory of the command is gone: it was killed"
 )
 
-// ErrNoCommand says that a directory never ran a command.
-var ErrNoCommand = errors.New("no command was started")
+// The errors that callers match.
+var (
+	ErrNoCommand = errors.New("no command was started")
+	ErrStarting  = errors.New("an executor is about to start the command")
+)
 
 // Process is a command that was started, by this process or an earlier one.
 // Its methods may be called at the same time.
@@ -36,44 +40,59 @@ type Process struct {
 // Start runs a command through an executor, which is launched as
 // launcher[0] launcher[1:]… dir and must enter Main. The executor outlives this
 // process. Start returns once the command runs; an error says that it does not
-// and never will from this directory, unless ctx ended.
+// and that this call will not start it, ErrStarting that an earlier one may.
 func Start(ctx context.Context, launcher []string, dir string, spec Spec) (*Process, error) {
-	input, err := json.Marshal(spec)
-	if err != nil {
-		return nil, fmt.Errorf("encode command: %w", err)
-	}
 	answer, theirs, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	defer answer.Close()
-	log, err := os.OpenFile(filepath.Join(dir, logFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	cmd, err := launch(launcher, dir, spec, theirs)
 	if err != nil {
-		theirs.Close()
 		return nil, err
-	}
-	cmd := exec.Command(launcher[0], append(launcher[1:len(launcher):len(launcher)], dir)...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), log, log
-	cmd.ExtraFiles = []*os.File{theirs}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	err = cmd.Start()
-	theirs.Close()
-	log.Close()
-	if err != nil {
-		return nil, fmt.Errorf("launch executor: %w", err)
 	}
 	result, err := readStart(ctx, answer)
 	if err != nil {
 		// Without an answer nobody knows what runs: end it for certain.
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
+		if p, attached := Attach(dir); attached == nil {
+			p.lost()
+		}
 		return nil, fmt.Errorf("executor did not answer: %w%s", err, logTail(dir))
+	}
+	if result.Taken {
+		_ = cmd.Wait()
+		return nil, fmt.Errorf("%w: %s", ErrStarting, result.Error)
 	}
 	if result.Error != "" {
 		_ = cmd.Wait()
 		return nil, errors.New(result.Error)
 	}
 	return &Process{Started: result.Started, dir: dir, child: cmd}, nil
+}
+
+// launch starts the executor process, which answers on a pipe that this process
+// then lets go.
+func launch(launcher []string, dir string, spec Spec, answer *os.File) (*exec.Cmd, error) {
+	defer answer.Close()
+	input, err := json.Marshal(spec)
+	if err != nil {
+		return nil, fmt.Errorf("encode command: %w", err)
+	}
+	log, err := os.OpenFile(filepath.Join(dir, logFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	cmd := exec.Command(launcher[0], append(launcher[1:len(launcher):len(launcher)], dir)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), log, log
+	cmd.ExtraFiles = []*os.File{answer}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("launch executor: %w", err)
+	}
+	return cmd, nil
 }
 
 func readStart(ctx context.Context, answer *os.File) (started, error) {
@@ -99,7 +118,9 @@ func logTail(dir string) string {
 }
 
 // Attach finds the command of a directory, whether it runs, is over or was
-// lost. It is ErrNoCommand where none was started.
+// lost. It is ErrNoCommand where none was started, and ErrStarting where an
+// executor, whose starter may be dead, has not come that far yet: it does within
+// readerLimit, or not at all.
 func Attach(dir string) (*Process, error) {
 	// The executor lets go of the lock last: looked at first, what it wrote
 	// before is seen.
@@ -114,32 +135,35 @@ func Attach(dir string) (*Process, error) {
 	case ok:
 		return &Process{Started: s, dir: dir}, nil
 	case live:
-		return nil, fmt.Errorf("executor in %s has not started its command yet", dir)
+		return nil, ErrStarting
 	}
-	_, err = os.Stat(filepath.Join(dir, startingFile))
+	about, ok, err := readClaim(dir)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, ErrNoCommand
 	case err != nil:
 		return nil, err
+	case !ok:
+		return nil, ErrNoCommand
 	}
-	return &Process{dir: dir}, nil
+	return &Process{Started: about, dir: dir}, nil
 }
 
-// Wait returns how the command ended, once it has, or ctx's error.
+// Wait returns how the command ended, once it has, or ctx's error. What can't
+// be read for the moment is read again: it says nothing about the command.
 func (p *Process) Wait(ctx context.Context) (Exit, error) {
 	for {
-		if exit, ok, err := ReadExit(p.dir); ok || err != nil {
-			p.reap(ok)
-			return exit, err
+		exit, over, _ := ReadExit(p.dir)
+		if !over {
+			p.watch(ctx)
+			if err := ctx.Err(); err != nil {
+				return Exit{}, err
+			}
+			exit, over = p.lost()
 		}
-		p.watch(ctx)
-		if err := ctx.Err(); err != nil {
-			return Exit{}, err
-		}
-		if exit, ok, err := p.lost(); ok || err != nil {
-			p.reap(true)
-			return exit, err
+		if over {
+			if p.child != nil {
+				_ = p.child.Wait() // its exit code says nothing; exit.json does
+			}
+			return exit, nil
 		}
 	}
 }
@@ -162,29 +186,29 @@ func (p *Process) watch(ctx context.Context) {
 	}
 }
 
-// lost settles a command whose executor died without recording an exit: what
-// is left of it is killed, and that is recorded.
-func (p *Process) lost() (Exit, bool, error) {
-	live, err := alive(p.dir)
-	if live || err != nil {
-		return Exit{}, false, err
+// lost settles a command whose executor died without recording an exit, or can't
+// record one any more: what is left of it is killed, and that is recorded.
+func (p *Process) lost() (Exit, bool) {
+	exit := Exit{Code: 128 + int(syscall.SIGKILL), Signal: int(syscall.SIGKILL), Error: lostMessage}
+	switch live, err := alive(p.dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		exit.Error = goneMessage
+	case live || err != nil:
+		return Exit{}, false
 	}
 	// It may have recorded the exit between our two looks.
-	if exit, ok, err := ReadExit(p.dir); ok || err != nil {
-		return exit, ok, err
+	if recorded, ok, err := ReadExit(p.dir); ok && err == nil {
+		return recorded, true
 	}
-	if p.Started.PID != 0 { // else the kernel killed it with its executor
-		killSession(p.Started)
+	if barred := bar(p.dir); barred != nil {
+		defer barred.Close()
 	}
-	exit := Exit{Code: 128 + int(syscall.SIGKILL), Signal: int(syscall.SIGKILL), Error: lostMessage, At: time.Now()}
-	return exit, true, WriteExit(p.dir, exit)
-}
-
-// reap collects an executor that this process started.
-func (p *Process) reap(over bool) {
-	if over && p.child != nil {
-		_ = p.child.Wait() // its exit code says nothing; exit.json does
+	killRest(p.Started)
+	exit.At = time.Now()
+	if err := WriteExit(p.dir, exit); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		exit.Error += fmt.Sprintf("; nor is this recorded: %v", err)
 	}
+	return exit, true
 }
 
 // Signal sends a signal to the command's first process.
@@ -200,7 +224,11 @@ func (p *Process) Stop(sig syscall.Signal, timeout time.Duration) error {
 	if err == nil {
 		return nil
 	}
-	if live, lockErr := alive(p.dir); lockErr == nil && !live {
+	switch live, lockErr := alive(p.dir); {
+	case errors.Is(lockErr, fs.ErrNotExist): // nobody can be asked any more
+		_, _ = p.lost()
+		return nil
+	case lockErr == nil && !live:
 		return nil
 	}
 	return fmt.Errorf("stop: %w", err)

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -15,29 +16,31 @@ import (
 
 // command is the one command of an executor process.
 type command struct {
-	spec     Spec
-	groups   *groups
-	cmd      *exec.Cmd
-	recorded chan struct{} // closed when exit.json is written
+	dir    string
+	spec   Spec
+	groups *groups
+	cmd    *exec.Cmd
+
+	barring sync.Once
+	barred  *os.File // once the groups are being killed
 
 	mu    sync.Mutex // held while signalling, so that the pid is not reaped meanwhile
 	ended bool       // the first process is dead: its pid must not be used
 }
 
-// start runs the command. It must be called on a thread that the caller keeps.
-func (c *command) start() (Started, error) {
-	stdout, err := openLog(c.spec.Stdout)
+// arrange does all that may wait or fail before the command is started. It must
+// be called on the thread that then calls start; release closes what it opened.
+func (c *command) arrange() (release func(), err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), readerLimit)
+	defer cancel()
+	stdout, stderr, err := openLogs(ctx, c.spec)
 	if err != nil {
-		return Started{}, fmt.Errorf("open stdout: %w", err)
+		return nil, err
 	}
-	defer stdout.Close()
-	stderr, err := openLog(c.spec.Stderr)
-	if err != nil {
-		return Started{}, fmt.Errorf("open stderr: %w", err)
-	}
-	defer stderr.Close()
+	release = func() { stdout.Close(); stderr.Close() } // the command has its own
 	if err := enterNetwork(c.spec.NetNS); err != nil {
-		return Started{}, err
+		release()
+		return nil, err
 	}
 	c.groups = makeGroups(cgroupRoot, c.spec.Limits)
 	c.cmd = &exec.Cmd{
@@ -48,8 +51,17 @@ func (c *command) start() (Started, error) {
 	if c.cmd.Env == nil {
 		c.cmd.Env = []string{} // nil would inherit
 	}
+	return release, nil
+}
+
+// about is what is known of the command before it runs.
+func (c *command) about() Started {
+	return Started{Boot: bootID(), Groups: c.groups.exclusive(), Made: c.groups.made(), Unapplied: c.groups.unapplied}
+}
+
+// start runs the command. It must be called on a thread that the caller keeps.
+func (c *command) start() (Started, error) {
 	if err := c.groups.startIn(c.cmd); err != nil {
-		c.groups.remove()
 		return Started{}, err
 	}
 	at := time.Now()
@@ -57,10 +69,9 @@ func (c *command) start() (Started, error) {
 	if err != nil {
 		return Started{}, errors.Join(err, c.cmd.Process.Kill(), c.cmd.Wait())
 	}
-	return Started{
-		PID: c.cmd.Process.Pid, Ticks: stat.startTicks, Boot: bootID(), At: at,
-		Groups: c.groups.exclusive(), Made: c.groups.made(), Unapplied: c.groups.unapplied,
-	}, nil
+	s := c.about()
+	s.PID, s.Ticks, s.At = c.cmd.Process.Pid, stat.startTicks, at
+	return s, nil
 }
 
 // Credential is the user as the kernel takes it; nil for nil.
@@ -81,11 +92,19 @@ func (p *Process) StartBeside(cmd *exec.Cmd, netNS string) error {
 		runtime.LockOSThread()
 		err := enterNetwork(netNS)
 		if err == nil {
-			err = groupsAt(cgroupRoot, p.Started.Groups).startIn(cmd)
+			err = p.startVisiting(cmd)
 		}
 		started <- err
 	}()
 	return <-started
+}
+
+func (p *Process) startVisiting(cmd *exec.Cmd) error {
+	leave, err := visit(p.dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(groupsAt(cgroupRoot, p.Started.Groups).startIn(cmd), leave())
 }
 
 func enterNetwork(path string) error {
@@ -121,7 +140,7 @@ func (c *command) wait() Exit {
 	c.ended = true
 	_ = c.cmd.Wait() // the status says more than its error
 	c.mu.Unlock()
-	c.groups.kill()
+	c.killGroups()
 	c.groups.remove()
 	exit := ExitOf(c.cmd.ProcessState)
 	exit.OOM = oom
@@ -150,6 +169,11 @@ func (c *command) stop(sig syscall.Signal, timeout time.Duration) {
 
 func (c *command) kill() {
 	c.signalGroup(syscall.SIGKILL)
+	c.killGroups()
+}
+
+func (c *command) killGroups() {
+	c.barring.Do(func() { c.barred = bar(c.dir) })
 	c.groups.kill()
 }
 

@@ -3,6 +3,7 @@ package executor
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -99,8 +100,8 @@ func (c *command) answer(conn net.Conn) {
 	}
 	var err error
 	switch req.Op {
-	case "wait":
-		<-c.recorded
+	case "wait": // until the client or this process ends
+		_, _ = io.Copy(io.Discard, conn)
 		return
 	case "signal":
 		err = c.signal(syscall.Signal(req.Signal))

@@ -301,7 +301,7 @@ func TestUsage_CountsTheCommand(t *testing.T) {
 func TestAttach_NeverRepeatsWhatMayHaveStarted(t *testing.T) {
 	dir := t.TempDir()
 	// What an executor leaves that is killed between fork and record.
-	if err := os.WriteFile(filepath.Join(dir, "starting"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "starting.json"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p, err := executor.Attach(dir)

@@ -3,47 +3,54 @@ package executor
 import (
 	"context"
 	"errors"
-	"io/fs"
+	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 )
 
-// readerLimit is how long a log FIFO may stay without a reader before its
-// stream is discarded.
+// readerLimit is how long log FIFOs may stay without a reader before their
+// streams are discarded. It leaves room within startLimit.
 const readerLimit = 10 * time.Second
 
-// openLog opens where a command writes a stream.
-func openLog(path string) (*os.File, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), readerLimit)
-	defer cancel()
-	f, err := OpenLog(ctx, path)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+// openLogs opens where a command writes its two streams. Until ctx ends it waits
+// for their readers, then it discards what has none.
+func openLogs(ctx context.Context, s Spec) (stdout, stderr *os.File, err error) {
+	open := func(path string) (*os.File, error) {
+		f, err := OpenLog(ctx, s.Within, path)
+		if err != nil && errors.Is(err, ctx.Err()) {
+			return os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+		}
+		return f, err
 	}
-	return f, err
+	if stdout, err = open(s.Stdout); err != nil {
+		return nil, nil, fmt.Errorf("open stdout: %w", err)
+	}
+	if stderr, err = open(s.Stderr); err != nil {
+		return nil, nil, fmt.Errorf("open stderr: %w", errors.Join(err, stdout.Close()))
+	}
+	return stdout, stderr, nil
 }
 
 // OpenLog opens a log FIFO for writing once it has a reader, or a plain file or
-// device at once; an empty path is the null device. The error is ctx's when no
-// reader came in time.
-func OpenLog(ctx context.Context, path string) (*os.File, error) {
+// device at once; an empty path is the null device. A path below within is not
+// followed out of it: other tasks may put symbolic links there. The error is
+// ctx's when no reader came in time.
+func OpenLog(ctx context.Context, within, path string) (*os.File, error) {
 	if path == "" {
 		path = os.DevNull
 	}
 	for {
-		// Opening without O_NONBLOCK would wait for a reader for ever.
-		fd, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
-		switch err {
-		case nil:
-			if err := syscall.SetNonblock(fd, false); err != nil {
-				syscall.Close(fd)
-				return nil, err
+		f, err := openNow(within, path)
+		switch {
+		case err == nil:
+			if err := syscall.SetNonblock(int(f.Fd()), false); err != nil {
+				return nil, errors.Join(err, f.Close())
 			}
-			return os.NewFile(uintptr(fd), path), nil
-		case syscall.ENXIO, syscall.EINTR:
-		default:
-			return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+			return f, nil
+		case !errors.Is(err, syscall.ENXIO) && !errors.Is(err, syscall.EINTR):
+			return nil, err
 		}
 		select {
 		case <-ctx.Done():
@@ -51,4 +58,20 @@ func OpenLog(ctx context.Context, path string) (*os.File, error) {
 		case <-time.After(pollPause):
 		}
 	}
+}
+
+// openNow opens a stream without waiting for a reader: opened without O_NONBLOCK,
+// a FIFO would wait for ever.
+func openNow(within, path string) (*os.File, error) {
+	const mode = os.O_WRONLY | syscall.O_NONBLOCK
+	below, err := filepath.Rel(within, path)
+	if within == "" || err != nil || !filepath.IsLocal(below) {
+		return os.OpenFile(path, mode, 0)
+	}
+	root, err := os.OpenRoot(within)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return root.OpenFile(below, mode, 0)
 }

@@ -43,11 +43,23 @@ func parseStat(pid int, data []byte) (procStat, error) {
 	}, nil
 }
 
+// groupStats lists the living processes of a command's control groups.
+func groupStats(dir string) []procStat {
+	var found []procStat
+	for _, pid := range groupPIDs(dir) {
+		if stat, err := readStat(pid); err == nil {
+			found = append(found, stat)
+		}
+	}
+	return found
+}
+
 // sessionStats lists the living processes of a command's session: those that
-// carry its session number and are no older than its start.
+// carry its session number and are no older than its start. It reads all of
+// /proc.
 func sessionStats(s Started) []procStat {
 	entries, err := os.ReadDir("/proc")
-	if err != nil || bootID() != s.Boot {
+	if err != nil || s.PID == 0 || bootID() != s.Boot {
 		return nil
 	}
 	var found []procStat
@@ -63,19 +75,16 @@ func sessionStats(s Started) []procStat {
 	return found
 }
 
-// killSession kills what is left of a command whose executor is gone.
-func killSession(s Started) {
+// killRest kills what is left of a command whose executor is gone.
+func killRest(s Started) {
 	leader, err := readStat(s.PID)
-	if err == nil && leader.startTicks != s.Ticks {
-		return // the pid names somebody else's session now
+	if reused := err == nil && leader.startTicks != s.Ticks; !reused { // else the pid names somebody else's session
+		for _, stat := range sessionStats(s) {
+			// A process that is gone meanwhile needs no kill.
+			_ = syscall.Kill(stat.pid, syscall.SIGKILL)
+		}
 	}
-	for _, stat := range sessionStats(s) {
-		// A process that is gone meanwhile needs no kill.
-		_ = syscall.Kill(stat.pid, syscall.SIGKILL)
-	}
-	for _, dir := range s.Groups {
-		killGroup(dir)
-	}
+	killGroups(s.Groups)
 	removeGroups(s.Made)
 }
 

@@ -35,9 +35,13 @@ func Main(dir string, input io.Reader) error {
 
 	held, c, listener, err := prepare(dir, input)
 	if err != nil {
-		return reply(answer, started{Error: err.Error()})
+		return reply(answer, started{Error: err.Error(), Taken: errors.Is(err, ErrStarting)})
 	}
 	defer held.Close()
+	record, err := reserveExit(dir)
+	if err != nil {
+		return reply(answer, started{Error: fmt.Sprintf("make room for the exit: %v", err)})
+	}
 	s, err := c.startIn(dir)
 	if err != nil {
 		return reply(answer, started{Error: err.Error()})
@@ -45,22 +49,29 @@ func Main(dir string, input io.Reader) error {
 	go c.serve(listener) // ends with the process
 	// A starter that died meanwhile finds the command by its directory.
 	_ = reply(answer, started{Started: s})
-	exit := c.wait()
-	err = WriteExit(dir, exit)
-	close(c.recorded)
-	return err
+	return record(c.wait())
 }
 
 // startIn starts the command between two marks in dir: that it may run, and
 // that it runs.
 func (c *command) startIn(dir string) (Started, error) {
-	mark := filepath.Join(dir, startingFile)
-	if err := os.WriteFile(mark, nil, 0o600); err != nil {
+	release, err := c.arrange()
+	if err != nil {
+		return Started{}, err
+	}
+	defer release()
+	claimed, err := claim(dir, c.about())
+	if err == nil && !claimed {
+		err = errors.New("nobody waits for the command any more")
+	}
+	if err != nil {
+		c.groups.remove()
 		return Started{}, fmt.Errorf("record start: %w", err)
 	}
 	s, err := c.start()
 	if err != nil {
-		return Started{}, errors.Join(err, os.Remove(mark))
+		c.groups.remove()
+		return Started{}, errors.Join(err, os.Remove(filepath.Join(dir, startingFile)))
 	}
 	if err := WriteJSON(filepath.Join(dir, startedFile), s); err != nil {
 		c.kill()
@@ -76,7 +87,7 @@ func reply(answer *os.File, result started) error {
 
 // prepare reads the command and makes this process the only one to run it.
 func prepare(dir string, input io.Reader) (held *os.File, c *command, l net.Listener, err error) {
-	c = &command{recorded: make(chan struct{})}
+	c = &command{dir: dir}
 	if err := json.NewDecoder(input).Decode(&c.spec); err != nil {
 		return nil, nil, nil, fmt.Errorf("read command: %w", err)
 	}
@@ -85,7 +96,7 @@ func prepare(dir string, input io.Reader) (held *os.File, c *command, l net.List
 		return nil, nil, nil, err
 	}
 	if held == nil {
-		return nil, nil, nil, fmt.Errorf("another executor runs in %s", dir)
+		return nil, nil, nil, fmt.Errorf("%w: another executor has %s", ErrStarting, dir)
 	}
 	defer func() {
 		if err != nil {

@@ -14,8 +14,11 @@ type Spec struct {
 	User   *User    `json:"user,omitempty"` // nil means the executor's own
 	Stdout string   `json:"stdout"`         // FIFO or file; empty means discard
 	Stderr string   `json:"stderr"`
-	NetNS  string   `json:"netns,omitempty"` // path of the network namespace to run in
-	Limits Limits   `json:"limits"`
+	// Within is a directory that others may write to: Stdout and Stderr below it
+	// are not followed out of it. Empty means that the paths are trusted.
+	Within string `json:"within,omitempty"`
+	NetNS  string `json:"netns,omitempty"` // path of the network namespace to run in
+	Limits Limits `json:"limits"`
 }
 
 // User is whom a command runs as.
@@ -29,7 +32,7 @@ type User struct {
 type Limits struct {
 	CPUShares   int64  `json:"cpu_shares"` // MHz, used as the weight among siblings
 	MemoryMB    int64  `json:"memory_mb"`
-	MemoryMaxMB int64  `json:"memory_max_mb"` // hard limit when above MemoryMB
+	MemoryMaxMB int64  `json:"memory_max_mb"` // hard limit when above MemoryMB; NoMemoryLimit means none
 	CPUs        string `json:"cpus"`          // reserved cores, as cpuset writes them: "0,2-3"
 	// Group is the control group that the orchestrator made for the command:
 	// the unified one, or the cpuset one where hierarchies are separate.
@@ -40,7 +43,10 @@ type Limits struct {
 	Name   string `json:"name"`
 }
 
-// Started says that a command runs.
+// NoMemoryLimit as MemoryMaxMB leaves MemoryMB a reservation only.
+const NoMemoryLimit = -1
+
+// Started says that a command runs, or, without a PID, that it was about to.
 type Started struct {
 	PID   int       `json:"pid"`   // also its process group and session
 	Ticks uint64    `json:"ticks"` // start time in clock ticks since boot, so that a reused pid is told apart
@@ -68,4 +74,5 @@ type Exit struct {
 type started struct {
 	Started
 	Error string `json:"error,omitempty"` // the command did not start
+	Taken bool   `json:"taken,omitempty"` // since another executor has the directory
 }

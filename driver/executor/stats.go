@@ -30,7 +30,13 @@ type Usage struct {
 // else the sum over the living processes of its session.
 func (p *Process) Usage() Usage {
 	u := Usage{At: time.Now()}
-	for _, stat := range sessionStats(p.Started) {
+	var living []procStat
+	if groups := p.Started.Groups; len(groups) > 0 {
+		living = groupStats(groups[0]) // all hold the same processes
+	} else {
+		living = sessionStats(p.Started)
+	}
+	for _, stat := range living {
 		u.UserCPU += time.Duration(stat.user) * (time.Second / userHz)
 		u.SystemCPU += time.Duration(stat.sys) * (time.Second / userHz)
 		u.RSS += stat.rssPages * uint64(os.Getpagesize())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"syscall"
 	"time"
@@ -78,7 +79,10 @@ func (s *server) SetConfig(_ context.Context, req *nomadpb.SetConfigRequest) (*n
 		return nil, status.Errorf(codes.InvalidArgument, "plugin config: %v", err)
 	}
 	if err := s.driver.Configure(config, placer); err != nil {
-		return nil, fmt.Errorf("configure: %w", err)
+		if c, ok := placer.(io.Closer); ok {
+			err = errors.Join(err, c.Close())
+		}
+		return nil, failure(fmt.Errorf("configure: %w", err))
 	}
 	return &nomadpb.SetConfigResponse{}, nil
 }
