@@ -29,36 +29,32 @@ func TestGate_MainTaskStartsOnlyAfterTheGrant(t *testing.T) {
 	if output, err := g.nomad.Run(t.Context(), "job", "stop", "-detach", "granted"); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
-	a.ask(t, psg.Released)
 	if got, want := states(), []psg.State{psg.Granted, psg.Running, psg.Released}; !slices.Equal(got, want) {
 		t.Errorf("the ledger showed %s, want %s", got, want)
 	}
 }
 
-// follow collects the states that an ask goes through once it is answered. The
-// returned function ends it.
+// follow collects the states that an ask goes through once it is answered, until
+// it is released. The returned function waits for that.
 func (a *alloc) follow(t *testing.T) func() []psg.State {
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	t.Cleanup(cancel)
 	collected := make(chan []psg.State, 1)
 	go func() {
+		poll := time.NewTicker(5 * time.Millisecond)
+		defer poll.Stop()
 		var seen []psg.State
-		for {
+		for ctx.Err() == nil && !slices.Contains(seen, psg.Released) {
 			status, err := a.rest.Ask(ctx, a.id)
-			if ctx.Err() != nil {
-				collected <- seen
-				return
-			}
 			answered := err == nil && status.State != psg.Gated
 			if answered && (len(seen) == 0 || seen[len(seen)-1] != status.State) {
 				seen = append(seen, status.State)
 			}
+			<-poll.C
 		}
+		collected <- seen
 	}()
-	return func() []psg.State {
-		cancel()
-		return <-collected
-	}
+	return func() []psg.State { return <-collected }
 }
 
 // Training may not join three inference instances. It says so, waits, and is
@@ -157,5 +153,22 @@ func TestGate_WrongStanzaNamesItsField(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A purge makes Nomad forget the job's allocations before it tells that they
+// have ended.
+func TestGate_PurgedJobHoldsNothing(t *testing.T) {
+	g := use(t)
+	j := g.run(t, "purged")
+	allocs := j.allocs(t, 3)
+	for _, a := range allocs {
+		a.ask(t, psg.Running)
+	}
+	if output, err := g.nomad.Run(t.Context(), "job", "stop", "-purge", "-detach", j.id); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	for _, a := range allocs {
+		a.ask(t, psg.Released)
 	}
 }

@@ -12,7 +12,7 @@ job "stubborn" {
       unlimited = false
     }
     task "main" {
-      driver = "psg"
+      driver       = "psg"
       kill_signal  = "SIGTERM"
       kill_timeout = "1s"
       config {

@@ -12,7 +12,7 @@ job "traps" {
       unlimited = false
     }
     task "main" {
-      driver = "psg"
+      driver       = "psg"
       kill_signal  = "SIGUSR1"
       kill_timeout = "10s"
       config {
