@@ -29,7 +29,8 @@ func (c *Controller) recount(d psg.Delta) {
 	case psg.WorkloadGone:
 		c.uncounted[d.Workload] = true
 	case psg.Freed:
-		if status := c.state.Ask(d.Ask); status != nil && c.held[status.Ask.Workload] {
+		status := c.state.Ask(d.Ask)
+		if status != nil && (c.held[status.Ask.Workload] || strings.HasPrefix(string(d.Ask), planPrefix)) {
 			c.uncounted[status.Ask.Workload] = true
 		}
 	}
@@ -58,6 +59,8 @@ func (c *Controller) heldAsks(now time.Time) []psg.Delta {
 		case workload == nil:
 			delete(c.held, id)
 			deltas = append(deltas, free(asks, len(asks), "its workload is gone", now)...)
+		case !workload.Held && workload.Version == 0 && len(asks) == 0:
+			deltas = append(deltas, psg.WorkloadGone{Workload: id}) // planned, and never registered
 		case !workload.Held:
 			delete(c.held, id)
 			waiting := slices.DeleteFunc(asks, func(s psg.AskStatus) bool { return s.Placement != nil })
