@@ -21,8 +21,8 @@ type command struct {
 	groups *groups
 	cmd    *exec.Cmd
 
-	barring sync.Once
-	barred  *os.File // once the groups are being killed
+	killing sync.Mutex // one kill of the groups at a time: it freezes and thaws them
+	barred  *os.File   // keeps visitors out from the first kill on
 
 	mu    sync.Mutex // held while signalling, so that the pid is not reaped meanwhile
 	ended bool       // the first process is dead: its pid must not be used
@@ -173,7 +173,11 @@ func (c *command) kill() {
 }
 
 func (c *command) killGroups() {
-	c.barring.Do(func() { c.barred = bar(c.dir) })
+	c.killing.Lock()
+	defer c.killing.Unlock()
+	if c.barred == nil {
+		c.barred = bar(c.dir)
+	}
 	c.groups.kill()
 }
 

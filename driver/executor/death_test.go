@@ -278,6 +278,10 @@ func TestStartBeside_SurvivesTheEndOfTheCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.wait(t)
-		<-ended
+		select {
+		case <-ended:
+		case <-time.After(10 * time.Second):
+			t.Fatal("a command that is over has visitors")
+		}
 	}
 }

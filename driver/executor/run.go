@@ -91,7 +91,7 @@ func prepare(dir string, input io.Reader) (held *os.File, c *command, l net.List
 	if err := json.NewDecoder(input).Decode(&c.spec); err != nil {
 		return nil, nil, nil, fmt.Errorf("read command: %w", err)
 	}
-	held, err = lock(dir)
+	held, err = lock(dir, syscall.LOCK_EX)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -153,14 +153,14 @@ func ReadJSON(path string, into any) (ok bool, err error) {
 	return true, nil
 }
 
-// lock takes the executor's lock; the kernel frees it when the holder dies.
-// A nil file says that another executor holds it.
-func lock(dir string) (*os.File, error) {
+// lock takes the executor's lock, LOCK_EX to be the executor or LOCK_SH to look;
+// the kernel frees it when the holder dies. A nil file says that it is held.
+func lock(dir string, how int) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err {
+	switch err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB); err {
 	case nil:
 		return f, nil
 	case syscall.EWOULDBLOCK:
@@ -173,7 +173,8 @@ func lock(dir string) (*os.File, error) {
 
 // visit lets a thread of this process into the control groups of a directory's
 // command until leave is called: whoever kills the groups meanwhile would kill
-// this process too. It is refused once they are being killed.
+// this process too. It is refused once they are being killed or the command is
+// over.
 func visit(dir string) (leave func() error, err error) {
 	f, err := os.OpenFile(filepath.Join(dir, visitFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -181,6 +182,9 @@ func visit(dir string) (leave func() error, err error) {
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err != nil {
 		return nil, errors.Join(fmt.Errorf("the command is ending: %w", err), f.Close())
+	}
+	if live, err := alive(dir); err != nil || !live {
+		return nil, errors.Join(errors.New("the command is over"), err, f.Close())
 	}
 	return f.Close, nil
 }
@@ -202,7 +206,7 @@ func bar(dir string) *os.File {
 
 // alive reports whether an executor holds the lock of a directory.
 func alive(dir string) (bool, error) {
-	f, err := lock(dir)
+	f, err := lock(dir, syscall.LOCK_SH)
 	if err != nil || f == nil {
 		return f == nil && err == nil, err
 	}
