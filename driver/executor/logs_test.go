@@ -18,9 +18,9 @@ func TestOpenLogs_DiscardsWhatHasNoReader(t *testing.T) {
 		}
 	}
 	const limit = 50 * time.Millisecond
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	began := time.Now()
 	stdout, stderr, err := openLogs(ctx, s)
 	if err != nil {
 		t.Fatal(err)
