@@ -16,6 +16,12 @@ type Ruling struct {
 	Denials   []Denial  // which nodes policy denies, and why
 	Scorings  []Scoring // which nodes policy favours, and why
 	Audit     []Denial  // what policies in audit mode would have denied; not applied
+
+	// Explain, when set, is what Why and WhyAudit answer: the reasons that deny
+	// a row and those that would. Reasons that name a row's node are made when
+	// they are asked for; Denials then hold the rows of a rule under the pattern
+	// of its reasons. It is safe for concurrent use.
+	Explain func(row int) (denied, audit []Reason)
 }
 
 // Denial is one distinct reason and the rows it denies.
@@ -24,7 +30,8 @@ type Denial struct {
 	Rows   Bitmap
 }
 
-// Scoring is one distinct reason with its points and the rows it gives them to.
+// Scoring is a reason with points and the rows it gives them to. A reason may
+// have several, of which the rows overlap: they add up.
 type Scoring struct {
 	Reason Reason
 	Points int64 // milli-points; policy score is the sum over all Scorings
@@ -43,8 +50,26 @@ func (r *Ruling) Denied(n int) Bitmap {
 // Why returns the reasons that deny one row, in the order of Denials; none
 // means the row is allowed.
 func (r *Ruling) Why(row int) []Reason {
+	if r.Explain != nil {
+		denied, _ := r.Explain(row)
+		return denied
+	}
+	return reasonsOf(r.Denials, row)
+}
+
+// WhyAudit returns the reasons for which policies in audit mode would have
+// denied one row.
+func (r *Ruling) WhyAudit(row int) []Reason {
+	if r.Explain != nil {
+		_, audit := r.Explain(row)
+		return audit
+	}
+	return reasonsOf(r.Audit, row)
+}
+
+func reasonsOf(denials []Denial, row int) []Reason {
 	var reasons []Reason
-	for _, denial := range r.Denials {
+	for _, denial := range denials {
 		if denial.Rows.Has(row) {
 			reasons = append(reasons, denial.Reason)
 		}

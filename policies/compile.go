@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
@@ -24,9 +25,15 @@ type policy struct {
 	reads    reads
 	warnings []string
 
-	pair    *query // deny and score; nil when it defines neither
-	reject  *query // nil when not defined, as is protect
-	protect *query
+	pair       *query // deny and score; nil when it defines neither
+	fast       *compiled
+	partial    *partials    // nil when the policy may not be columnar
+	tier       atomic.Int32 // the highest Tier that it may be evaluated in
+	why        []obstacle   // what keeps it from being columnar
+	projection [][]string   // what deny and score read of a workload
+	behind     string       // what keeps it from being compiled
+	reject     *query       // nil when not defined, as is protect
+	protect    *query
 }
 
 // source is who a reason comes from.
@@ -46,6 +53,7 @@ type compileLimits struct {
 	capabilities *ast.Capabilities
 	schemas      *ast.SchemaSet
 	sources      []string // data sources of the bundle, and what PSG gives itself
+	tier         Tier     // that no policy goes above
 }
 
 func limitsOf(dir string, bundle hclspec.Bundle) compileLimits {
@@ -53,7 +61,7 @@ func limitsOf(dir string, bundle hclspec.Bundle) compileLimits {
 	for _, source := range bundle.Sources {
 		roots = append(roots, source.Name)
 	}
-	return compileLimits{dir, deterministic(), schemas(bundle.Aggregates), roots}
+	return compileLimits{dir, deterministic(), schemas(bundle.Aggregates), roots, Columnar}
 }
 
 // deterministic is what this OPA can do, less the builtins that may answer
@@ -77,6 +85,7 @@ func compilePolicy(spec hclspec.Policy, src string, limits compileLimits) (*poli
 	if errs != nil {
 		return nil, errs
 	}
+	parsed := module.Copy()
 	p := &policy{spec: spec, dir: limits.dir, pkg: module.Package.Path, rules: contractRules(module)}
 	p.compiler = newCompiler(limits)
 	if p.compiler.Compile(map[string]*ast.Module{file: module}); p.compiler.Failed() {
@@ -96,6 +105,9 @@ func compilePolicy(spec hclspec.Policy, src string, limits compileLimits) (*poli
 	p.warnings = append(p.warnings, p.unusedRules()...)
 	if err := p.prepare(); err != nil {
 		return nil, hclspec.BundleErrors{{Pos: spec.Pos, Problem: fmt.Sprintf("policy %q: %v", spec.Name, err)}}
+	}
+	if p.pair != nil && limits.tier > Oracle {
+		p.quicken(parsed, limits)
 	}
 	return p, nil
 }

@@ -16,10 +16,10 @@ import (
 // makes a new one.
 type feeds struct {
 	sources []hclspec.Source
-	answers map[string]answer
+	answers map[string]reply
 }
 
-type answer struct {
+type reply struct {
 	value *ast.Term
 	at    time.Time
 }
@@ -38,7 +38,7 @@ func (s *Set) Feed(source string, value any, at time.Time) error {
 			return fmt.Errorf("feed data %q: %w: the bundle has no such source", source, psg.ErrUnknown)
 		}
 		next := &feeds{old.sources, maps.Clone(old.answers)}
-		next.answers[source] = answer{ast.NewTerm(converted), at}
+		next.answers[source] = reply{ast.NewTerm(converted), at}
 		if s.fed.CompareAndSwap(old, next) {
 			return nil
 		}
@@ -53,8 +53,8 @@ func (f *feeds) adopt(old *feeds) *feeds {
 		if slices.ContainsFunc(old.sources, func(s hclspec.Source) bool {
 			return s.Name == source.Name && s.Kind == source.Kind && s.URL == source.URL && s.Query == source.Query
 		}) {
-			if answer, ok := old.answers[source.Name]; ok {
-				next.answers[source.Name] = answer
+			if given, ok := old.answers[source.Name]; ok {
+				next.answers[source.Name] = given
 			}
 		}
 	}
@@ -66,10 +66,10 @@ func (f *feeds) adopt(old *feeds) *feeds {
 func (f *feeds) at(now time.Time) (fresh map[string]*ast.Term, stale map[string]string) {
 	fresh, stale = map[string]*ast.Term{}, map[string]string{}
 	for _, source := range f.sources {
-		answer, any := f.answers[source.Name]
+		reply, any := f.answers[source.Name]
 		switch {
-		case any && (source.OnStale == hclspec.StaleKeep || now.Sub(answer.at) <= source.StaleAfter):
-			fresh[source.Name] = answer.value
+		case any && (source.OnStale == hclspec.StaleKeep || now.Sub(reply.at) <= source.StaleAfter):
+			fresh[source.Name] = reply.value
 		case source.OnStale == hclspec.StaleIgnore:
 		case any:
 			stale[source.Name] = fmt.Sprintf("data %q is stale: no answer for more than %s", source.Name, source.StaleAfter)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -41,10 +40,17 @@ const maxPoints = 1e9
 // base is the data a policy reads in one view, ready to be read concurrently.
 type base struct {
 	store   storage.Store
+	data    ast.Object // the same
 	timeout time.Duration
 }
 
 func (p *policy) base(v *view, timeout time.Duration) base {
+	data := p.data(v)
+	return base{inmem.NewFromASTObject(data), data, timeout}
+}
+
+// data is what a policy may read of data in a view.
+func (p *policy) data(v *view) ast.Object {
 	fields := [][2]*ast.Term{field("params", p.params)}
 	if v.cluster != nil && p.reads.cluster {
 		fields = append(fields, field("cluster", v.cluster))
@@ -54,7 +60,7 @@ func (p *policy) base(v *view, timeout time.Duration) base {
 			fields = append(fields, field(name, value))
 		}
 	}
-	return base{inmem.NewFromASTObject(ast.NewObject(fields...)), timeout}
+	return ast.NewObject(fields...)
 }
 
 // errTimeout says that an evaluation ran out of its time.
@@ -101,23 +107,32 @@ func (p *policy) ask(ctx context.Context, q *query, b base, input *ast.Term) (se
 	return sets, nil
 }
 
-// judge evaluates deny and score on one pair.
+// judge has OPA evaluate deny and score on one pair.
 func (p *policy) judge(ctx context.Context, b base, input *ast.Term) *verdict {
 	sets, err := p.ask(ctx, p.pair, b, input)
-	var out verdict
 	if err == nil {
-		out.denials, err = reasons("deny", sets["deny"])
+		var out *verdict
+		if out, err = p.verdict(sets["deny"], sets["score"]); err == nil {
+			return out
+		}
 	}
-	if err == nil {
-		out.scores, err = p.scores(sets["score"])
+	return &verdict{denials: []string{p.fault(err, b)}, timeout: errors.Is(err, errTimeout)}
+}
+
+// verdict reads what deny and score gave.
+func (p *policy) verdict(deny, score ast.Set) (*verdict, error) {
+	denials, err := reasons("deny", deny)
+	if err != nil {
+		return nil, err
 	}
-	switch {
-	case err != nil:
-		return &verdict{denials: []string{p.fault(err, b)}, timeout: errors.Is(err, errTimeout)}
-	case out.denials == nil && out.scores == nil:
-		return nothing
+	scores, err := p.scores(score)
+	if err != nil {
+		return nil, err
 	}
-	return &out
+	if denials == nil && scores == nil {
+		return nothing, nil
+	}
+	return &verdict{denials: denials, scores: scores}, nil
 }
 
 // sayOnce evaluates a rule of reasons about the workload alone.
@@ -162,9 +177,7 @@ func reasons(rule string, set ast.Set) ([]string, error) {
 	return out, nil
 }
 
-// scores reads a set of [reason, points]. Points become milli-points, times the
-// policy's weight, in float64 arithmetic, rounded to the nearest integer and
-// halves away from zero.
+// scores reads a set of [reason, points].
 func (p *policy) scores(set ast.Set) ([]score, error) {
 	if set == nil || set.Len() == 0 {
 		return nil, nil
@@ -176,15 +189,14 @@ func (p *policy) scores(set ast.Set) ([]score, error) {
 			return nil, fmt.Errorf("score gave %v, which is not [reason, points]", term)
 		}
 		reason, isText := pair.Elem(0).Value.(ast.String)
-		number, isNumber := pair.Elem(1).Value.(ast.Number)
-		if !isText || !isNumber {
+		if _, isNumber := pair.Elem(1).Value.(ast.Number); !isText || !isNumber {
 			return nil, fmt.Errorf("score gave %v, which is not a string with a number", term)
 		}
-		points, ok := number.Float64()
-		if !ok || !(math.Abs(points) <= maxPoints) {
+		points, ok := milliPoints(pair.Elem(1).Value, p.spec.Weight)
+		if !ok {
 			return nil, fmt.Errorf("score gave %v: points are outside -1e9..1e9", term)
 		}
-		out = append(out, score{string(reason), int64(math.Round(points * 1000 * float64(p.spec.Weight)))})
+		out = append(out, score{string(reason), points})
 	}
 	return merged(out), nil
 }

@@ -24,7 +24,7 @@ type remembered struct {
 	workload psg.WorkloadID
 	version  uint64
 	view     *view
-	columns  []column // by policy; nil where it was not asked
+	columns  []verdicts // by policy; nil where it was not asked
 }
 
 // recall returns what is remembered of exactly this version of a workload.
@@ -40,7 +40,7 @@ func (m *memory) recall(w *psg.Workload) *remembered {
 }
 
 // keep remembers, unless the workload's version is 0, which promises nothing.
-func (m *memory) keep(w *psg.Workload, v *view, columns []column) {
+func (m *memory) keep(w *psg.Workload, v *view, columns []verdicts) {
 	if w.Version == 0 {
 		return
 	}
@@ -55,11 +55,11 @@ func (m *memory) keep(w *psg.Workload, v *view, columns []column) {
 
 // column returns the verdicts of policy i that still hold in a view, nil for
 // the rows to be judged anew.
-func (r *remembered) column(i int, p *policy, v *view) column {
+func (r *remembered) column(i int, p *policy, v *view) verdicts {
 	if r == nil || r.columns[i] == nil || !p.unchanged(r.view, v) {
 		return nil
 	}
-	out := make(column, len(v.nodes))
+	out := make(verdicts, len(v.nodes))
 	for row, document := range v.nodes {
 		old := rowOf(r.view.nodes, document.node.ID, row)
 		if old >= 0 && r.view.nodes[old] == document && !r.columns[i][old].timeout {

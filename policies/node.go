@@ -286,7 +286,7 @@ func metrics(t *psg.Telemetry) *ast.Term {
 // statisticsDocument leaves out what is not a number: it is undefined to Rego,
 // as JSON cannot say it.
 func statisticsDocument(s psg.Stats) *ast.Term {
-	values := []float64{s.Last, s.Max, s.Mean, s.P50, s.P95, s.P99}
+	values := statisticValues(s)
 	var fields [][2]*ast.Term
 	for i, name := range statistics() {
 		if !math.IsNaN(values[i]) && !math.IsInf(values[i], 0) {
@@ -294,6 +294,11 @@ func statisticsDocument(s psg.Stats) *ast.Term {
 		}
 	}
 	return ast.ObjectTerm(fields...)
+}
+
+// statisticValues are in the order of statistics.
+func statisticValues(s psg.Stats) [6]float64 {
+	return [6]float64{s.Last, s.Max, s.Mean, s.P50, s.P95, s.P99}
 }
 
 func observedAt(t *psg.Telemetry) *ast.Term {

@@ -3,8 +3,6 @@ package policies
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -26,30 +24,40 @@ import (
 // reject as denied everywhere. The error is only ever that ctx ended: whatever
 // goes wrong in a policy is a denial.
 func (s *Set) Rule(ctx context.Context, w *psg.Workload, snapshot *psg.Snapshot) (psg.Ruling, error) {
-	v := s.viewer.of(snapshot, s.fed.Load()).before(w.ID, snapshot, s.bundle.Aggregates)
-	workload := workloadDocument(w)
-	alone := ast.ObjectTerm(field("workload", workload), field("now", v.now))
+	whole := s.viewer.of(snapshot, s.fed.Load())
+	v := whole.before(w.ID, snapshot, s.bundle.Aggregates)
+	s.table.mu.Lock()
+	c := s.classOf(w)
+	s.table.mu.Unlock()
 	before := s.memory.recall(w)
-	columns := make([]column, len(s.policies))
+	columns := make([]verdicts, len(s.policies))
 	ruling := psg.Ruling{Workload: w.ID}
+	answers := make([]*answer, 0, len(s.policies))
+	audited := map[*policy][]psg.Reason{}
 	for i, p := range s.policies {
+		if !c.parts[i].covered {
+			continue
+		}
+		q := &pairing{set: s, policy: p, view: v, workload: c.document}
+		s.ruleAlone(ctx, i, c, q, &ruling, audited)
+		if p.pair != nil {
+			a := s.columnar(ctx, i, c, q, whole)
+			if a == nil {
+				columns[i] = s.column(ctx, q, before.column(i, p, v))
+				if ctx.Err() == nil {
+					a = answerOf(p, columns[i])
+				}
+			}
+			answers = append(answers, a)
+		}
 		if err := ctx.Err(); err != nil {
 			return psg.Ruling{}, fmt.Errorf("rule on %s: %w", w.ID, err)
 		}
-		if !p.spec.Scope.Covers(w) {
-			continue
+		if p.pair != nil {
+			answers[len(answers)-1].addTo(&ruling)
 		}
-		b := p.base(v, s.config.Timeout)
-		p.ruleAlone(ctx, &ruling, b, v, alone)
-		if p.pair == nil {
-			continue
-		}
-		columns[i] = s.column(ctx, p, b, v, workload, before.column(i, p, v))
-		if err := ctx.Err(); err != nil {
-			return psg.Ruling{}, fmt.Errorf("rule on %s: %w", w.ID, err)
-		}
-		collect(&ruling, p, columns[i])
 	}
+	ruling.Explain = explain(answers, audited)
 	s.memory.keep(w, v, columns)
 	return ruling, nil
 }
@@ -67,26 +75,45 @@ func (s *Set) RuleAll(ctx context.Context, workloads []*psg.Workload, snapshot *
 	return rulings, nil
 }
 
-// ruleAlone asks reject and protect, and adds what they say.
-func (p *policy) ruleAlone(ctx context.Context, ruling *psg.Ruling, b base, v *view, input *ast.Term) {
-	if p.reject != nil {
-		for _, reason := range p.sayAlone(ctx, p.reject, b, v, input) {
-			if p.spec.Mode == hclspec.Audit {
-				ruling.Audit = append(ruling.Audit, psg.Denial{Reason: reason, Rows: everyRow(len(v.nodes))})
-			} else {
-				ruling.Rejected = append(ruling.Rejected, reason)
-			}
+// ruleAlone asks reject and protect, and adds what they say. What they said in
+// an earlier view stands while what they read is the same.
+func (s *Set) ruleAlone(ctx context.Context, i int, c *class, q *pairing, ruling *psg.Ruling, audited map[*policy][]psg.Reason) {
+	p := q.policy
+	if p.reject == nil && p.protect == nil {
+		return
+	}
+	s.table.mu.Lock()
+	said := c.parts[i].alone
+	s.table.mu.Unlock()
+	if said == nil || said.view != q.view && !p.unchanged(said.view, q.view) {
+		input := ast.ObjectTerm(field("workload", c.document), field("now", q.view.now))
+		said = &aloneSaid{view: q.view, rejected: q.alone(ctx, p.reject, input), protect: q.alone(ctx, p.protect, input)}
+		if ctx.Err() == nil {
+			s.table.mu.Lock()
+			c.parts[i].alone = said
+			s.table.mu.Unlock()
 		}
 	}
-	if p.protect != nil && p.spec.Mode != hclspec.Audit {
-		ruling.Protected = append(ruling.Protected, p.sayAlone(ctx, p.protect, b, v, input)...)
+	if p.spec.Mode != hclspec.Audit {
+		ruling.Rejected = append(ruling.Rejected, said.rejected...)
+		ruling.Protected = append(ruling.Protected, said.protect...)
+		return
+	}
+	audited[p] = said.rejected
+	for _, reason := range said.rejected {
+		ruling.Audit = append(ruling.Audit, psg.Denial{Reason: reason, Rows: everyRow(len(q.view.nodes))})
 	}
 }
 
-func (p *policy) sayAlone(ctx context.Context, q *query, b base, v *view, input *ast.Term) []psg.Reason {
-	texts := []string{p.unreadable(v)}
+// alone asks one rule about the workload alone; nothing when it is nil.
+func (q *pairing) alone(ctx context.Context, rule *query, input *ast.Term) []psg.Reason {
+	if rule == nil {
+		return nil
+	}
+	p := q.policy
+	texts := []string{p.unreadable(q.view)}
 	if texts[0] == "" {
-		texts = p.sayOnce(ctx, q, b, input)
+		texts = p.sayOnce(ctx, rule, q.readable(), input)
 	}
 	reasons := make([]psg.Reason, len(texts))
 	for i, text := range texts {
@@ -108,23 +135,26 @@ func (p *policy) unreadable(v *view) string {
 
 func everyRow(n int) psg.Bitmap {
 	rows := psg.NewBitmap(n)
-	for row := range n {
-		rows.Set(row)
+	for i := range rows {
+		rows[i] = ^uint64(0)
+	}
+	if rest := n & 63; rest != 0 {
+		rows[len(rows)-1] = 1<<rest - 1
 	}
 	return rows
 }
 
-// column is one policy's verdict on each row for one workload.
-type column []*verdict
+// verdicts are what one policy says of each row for one workload.
+type verdicts []*verdict
 
 // maxTimeouts is how many pairs of one column may time out before the rest is
 // denied unasked: a policy that never ends would hold up every cycle.
 const maxTimeouts = 3
 
 // column judges all rows but those known already.
-func (s *Set) column(ctx context.Context, p *policy, b base, v *view, workload *ast.Term, known column) column {
-	out := make(column, len(v.nodes))
-	if why := p.unreadable(v); why != "" {
+func (s *Set) column(ctx context.Context, q *pairing, known verdicts) verdicts {
+	out := make(verdicts, len(q.view.nodes))
+	if why := q.policy.unreadable(q.view); why != "" {
 		denied := &verdict{denials: []string{why}}
 		for row := range out {
 			out[row] = denied
@@ -132,7 +162,8 @@ func (s *Set) column(ctx context.Context, p *policy, b base, v *view, workload *
 		return out
 	}
 	copy(out, known)
-	unasked := &verdict{denials: []string{fmt.Sprintf("not evaluated: evaluation took longer than %s on %d other nodes", b.timeout, maxTimeouts)}, timeout: true}
+	q.readable()
+	unasked := &verdict{denials: []string{fmt.Sprintf("not evaluated: evaluation took longer than %s on %d other nodes", s.config.Timeout, maxTimeouts)}, timeout: true}
 	var timeouts atomic.Int64
 	s.eachRow(ctx, len(out), func(row int) {
 		switch {
@@ -140,9 +171,7 @@ func (s *Set) column(ctx context.Context, p *policy, b base, v *view, workload *
 		case timeouts.Load() >= maxTimeouts:
 			out[row] = unasked
 		default:
-			input := ast.ObjectTerm(field("workload", workload), field("node", v.nodes[row].value()), field("now", v.now))
-			out[row] = p.judge(ctx, b, input)
-			if out[row].timeout {
+			if out[row] = q.judge(ctx, row); out[row].timeout {
 				timeouts.Add(1)
 			}
 		}
@@ -170,38 +199,4 @@ func (s *Set) eachRow(ctx context.Context, rows int, judge func(row int)) {
 		})
 	}
 	workers.Wait()
-}
-
-// collect adds one policy's column to a ruling: one entry for each distinct
-// reason, in the order of their text.
-func collect(ruling *psg.Ruling, p *policy, c column) {
-	denials, scorings := map[string]psg.Bitmap{}, map[score]psg.Bitmap{}
-	for row, v := range c {
-		for _, reason := range v.denials {
-			mark(denials, reason, row, len(c))
-		}
-		for _, s := range v.scores {
-			mark(scorings, s, row, len(c))
-		}
-	}
-	to := &ruling.Denials
-	if p.spec.Mode == hclspec.Audit {
-		to = &ruling.Audit
-		scorings = nil
-	}
-	for _, reason := range slices.Sorted(maps.Keys(denials)) {
-		*to = append(*to, psg.Denial{Reason: psg.Reason{Source: p.source(), Text: reason}, Rows: denials[reason]})
-	}
-	for _, s := range slices.SortedFunc(maps.Keys(scorings), score.compare) {
-		ruling.Scorings = append(ruling.Scorings, psg.Scoring{Reason: psg.Reason{Source: p.source(), Text: s.reason}, Points: s.points, Rows: scorings[s]})
-	}
-}
-
-func mark[K comparable](rows map[K]psg.Bitmap, key K, row, n int) {
-	bitmap, ok := rows[key]
-	if !ok {
-		bitmap = psg.NewBitmap(n)
-		rows[key] = bitmap
-	}
-	bitmap.Set(row)
 }

@@ -92,11 +92,11 @@ func (q *sequel) judge(ctx context.Context, w *psg.Workload, row int) ([]psg.Rea
 		if policy.pair == nil || policy.spec.Mode == hclspec.Audit || !policy.spec.Scope.Covers(w) {
 			continue
 		}
-		c := q.set.column(ctx, policy, policy.base(&v, q.set.config.Timeout), &v, workload, nil)
+		c := q.set.column(ctx, &pairing{set: q.set, policy: policy, view: &v, workload: workload}, nil)
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("judge %s on node %q: %w", w.ID, node.ID, err)
 		}
-		collect(&ruling, policy, c)
+		answerOf(policy, c).addTo(&ruling)
 	}
 	return ruling.Why(0), nil
 }

@@ -2,6 +2,7 @@ package policies
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -10,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/psgrid/psg"
 	"github.com/psgrid/psg/hclspec"
 )
 
@@ -23,6 +25,13 @@ type Config struct {
 	// Workers bounds how many pairs one Rule evaluates at a time; the number of
 	// processors when zero.
 	Workers int
+	// Sample is how many pairs there are to one that is checked against OPA when
+	// a faster tier has judged it; a million when zero, no check below zero.
+	Sample int
+	// MaxTier bounds the tiers; nil bounds nothing. Tests and benchmarks set it.
+	MaxTier *Tier
+	// Log gets a line when a policy is quarantined; nil for none.
+	Log *slog.Logger
 }
 
 func (c Config) withDefaults() Config {
@@ -31,6 +40,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Workers <= 0 {
 		c.Workers = runtime.GOMAXPROCS(0)
+	}
+	if c.Sample == 0 {
+		c.Sample = 1_000_000
 	}
 	return c
 }
@@ -46,6 +58,10 @@ type Set struct {
 	fed    atomic.Pointer[feeds]
 	viewer viewer
 	memory memory
+	audit  audit
+
+	table   table
+	classes map[psg.WorkloadID]*class // under the table's lock
 }
 
 // Load compiles the bundle in a directory with the default Config. Everything
@@ -63,8 +79,14 @@ func (c Config) Load(dir string) (*Set, error) {
 		return nil, fmt.Errorf("open bundle: %w", err)
 	}
 	defer root.Close()
-	s := &Set{config: c.withDefaults(), bundle: bundle}
+	s := &Set{config: c.withDefaults(), bundle: bundle, classes: map[psg.WorkloadID]*class{}}
+	s.table.now = at(&view{})
+	s.table.reset()
+	s.audit.every, s.audit.log = uint64(max(s.config.Sample, 0)), s.config.Log
 	limits := limitsOf(dir, bundle)
+	if s.config.MaxTier != nil {
+		limits.tier = *s.config.MaxTier
+	}
 	var errs hclspec.BundleErrors
 	for _, spec := range bundle.Policies {
 		src, err := root.ReadFile(filepath.FromSlash(spec.Rego))
@@ -75,6 +97,7 @@ func (c Config) Load(dir string) (*Set, error) {
 		p, wrong := compilePolicy(spec, string(src), limits)
 		errs = append(errs, wrong...)
 		if wrong == nil {
+			p.tier.Store(int32(p.highest()))
 			s.policies = append(s.policies, p)
 			s.viewer.cluster = s.viewer.cluster || p.reads.cluster
 		}
@@ -83,7 +106,7 @@ func (c Config) Load(dir string) (*Set, error) {
 		return nil, errs
 	}
 	s.viewer.aggregates = bundle.Aggregates
-	s.fed.Store(&feeds{sources: bundle.Sources, answers: map[string]answer{}})
+	s.fed.Store(&feeds{sources: bundle.Sources, answers: map[string]reply{}})
 	if s.warnings, err = s.collectWarnings(dir); err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ func (c *compiler) call(x *ir.CallStmt) op {
 			return m.give(result, m.call(f, read(m, args, few[:0])))
 		}
 	}
-	if holds, ok := comparison(x.Func); ok && len(args) == 2 {
+	if holds, ok := Comparison(x.Func); ok && len(args) == 2 {
 		yes, no := ast.InternedTerm(true).Value, ast.InternedTerm(false).Value
 		return func(m *machine) int {
 			m.local[result] = no
@@ -58,8 +58,8 @@ func read(m *machine, operands []value, into []ast.Value) []ast.Value {
 	return into
 }
 
-// comparison reports which results of ast.Compare an operator accepts.
-func comparison(name string) (func(int) bool, bool) {
+// Comparison reports which results of ast.Compare an operator accepts.
+func Comparison(name string) (func(int) bool, bool) {
 	switch name {
 	case "gt":
 		return func(n int) bool { return n > 0 }, true

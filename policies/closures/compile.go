@@ -63,6 +63,12 @@ type value func(m *machine) ast.Value
 
 func (c *compiler) operand(o ir.Operand) value {
 	switch x := o.Value.(type) {
+	case *ir.Local: // from JSON, as are the other pointers
+		return c.operand(ir.Operand{Value: *x})
+	case *ir.StringIndex:
+		return c.operand(ir.Operand{Value: *x})
+	case *ir.Bool:
+		return c.operand(ir.Operand{Value: *x})
 	case ir.Local:
 		return func(m *machine) ast.Value { return m.local[x] }
 	case ir.StringIndex:

@@ -89,7 +89,7 @@ func (c *compiler) lookUp(stmt ir.Stmt) (op, bool) {
 
 func (c *compiler) dot(x *ir.DotStmt) op {
 	source, target := c.operand(x.Source), int(x.Target)
-	if index, ok := x.Key.Value.(ir.StringIndex); ok {
+	if index, ok := stringIndex(x.Key); ok {
 		key := c.strings[index]
 		return func(m *machine) int { return m.give(target, Get(source(m), key)) }
 	}
@@ -102,6 +102,14 @@ func (c *compiler) dot(x *ir.DotStmt) op {
 		}
 		return m.give(target, found)
 	}
+}
+
+func stringIndex(o ir.Operand) (ir.StringIndex, bool) {
+	if index, ok := o.Value.(*ir.StringIndex); ok {
+		return *index, true
+	}
+	index, ok := o.Value.(ir.StringIndex)
+	return index, ok
 }
 
 // numbered reports whether a number is asked for where its text is a key: OPA

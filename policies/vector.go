@@ -1,0 +1,138 @@
+package policies
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/psgrid/psg"
+)
+
+// vector is the points that one clause of score gives each row, in bit planes:
+// a row has 2^i milli-points of plane i. So any number of different points is a
+// few bitmaps, whose sums are exact.
+type vector struct {
+	deps   dependencies
+	points *tree
+	weight int64
+	planes [2][planes]psg.Bitmap // above zero, and below
+	values []int64
+	doubt  psg.Bitmap // rows whose points are none, or too many
+	ready  bool
+}
+
+// planes is enough for the most points, in milli-points, times the most weight.
+const planes = 50
+
+func (t *table) vector(points *tree, weight int64) *vector {
+	key := fmt.Sprintf("%d * %s", weight, points.key)
+	n, ok := t.vectors[key]
+	if !ok {
+		n = &vector{points: points, weight: weight, deps: dependenciesOf(points)}
+		for _, c := range n.deps.columns {
+			c.used = append(c.used, n)
+		}
+		t.vectors[key] = n
+	}
+	return n
+}
+
+func (n *vector) spoil() { n.ready = false }
+
+func (n *vector) ensure(t *table) {
+	if same := n.deps.ensure(t); same && n.ready {
+		return
+	}
+	n.ready = true
+	n.planes, n.doubt, n.values = [2][planes]psg.Bitmap{}, nil, make([]int64, t.rows())
+	at := &rowCells{}
+	for at.row = range t.rows() {
+		n.set(at, t.rows())
+	}
+}
+
+func (n *vector) refresh(t *table, row int) {
+	if n.ready {
+		n.set(&rowCells{row}, t.rows())
+	}
+}
+
+func (n *vector) set(at *rowCells, rows int) {
+	v, err := n.points.eval(at)
+	milli, ok := milliPoints(v, n.weight)
+	mark(&n.doubt, at.row, rows, !ok || err != nil)
+	n.write(at.row, rows, milli)
+}
+
+// write sets a row's points: only the planes of the bits that differ change.
+func (n *vector) write(row, rows int, milli int64) {
+	old := n.values[row]
+	n.values[row] = milli
+	for side, change := range [2][2]int64{{max(old, 0), max(milli, 0)}, {max(-old, 0), max(-milli, 0)}} {
+		for i, differ := 0, change[0]^change[1]; differ != 0; i, differ = i+1, differ>>1 {
+			if differ&1 != 0 {
+				mark(&n.planes[side][i], row, rows, change[1]>>i&1 != 0)
+			}
+		}
+	}
+}
+
+// mark puts a row into a bitmap, made when needed, or takes it out.
+func mark(rows *psg.Bitmap, row, n int, in bool) {
+	switch {
+	case in && *rows == nil:
+		*rows = psg.NewBitmap(n)
+		fallthrough
+	case in:
+		rows.Set(row)
+	case *rows != nil:
+		rows.Clear(row)
+	}
+}
+
+// scorings adds what the vector gives to some rows.
+func (n *vector) scorings(to []psg.Scoring, reason psg.Reason, rows psg.Bitmap) []psg.Scoring {
+	for side, sign := range [2]int64{1, -1} {
+		for i, plane := range n.planes[side] {
+			if plane == nil {
+				continue
+			}
+			if both := intersection(plane, rows); both != nil {
+				to = append(to, psg.Scoring{Reason: reason, Points: sign << i, Rows: both})
+			}
+		}
+	}
+	return to
+}
+
+// intersection is nil when nothing is in both.
+func intersection(a, b psg.Bitmap) psg.Bitmap {
+	var any uint64
+	for i := range a {
+		any |= a[i] & b[i]
+	}
+	if any == 0 {
+		return nil
+	}
+	out := make(psg.Bitmap, len(a))
+	for i := range a {
+		out[i] = a[i] & b[i]
+	}
+	return out
+}
+
+// milliPoints are points as they are kept: times the weight, in float64
+// arithmetic, rounded to the nearest and halves away from zero. It reports
+// false for what is no number, or too large.
+func milliPoints(v ast.Value, weight int64) (int64, bool) {
+	number, ok := v.(ast.Number)
+	if !ok {
+		return 0, false
+	}
+	points, ok := number.Float64()
+	if !ok || !(math.Abs(points) <= maxPoints) {
+		return 0, false
+	}
+	return int64(math.Round(points * 1000 * float64(weight))), true
+}
