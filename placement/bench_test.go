@@ -189,7 +189,7 @@ func BenchmarkBatch(b *testing.B) {
 // plainScan solves a problem as a scheduler without any memory would: for each
 // ask it judges every node from scratch and looks at each once.
 func (s *steady) plainScan(p Problem) psg.Plan {
-	s.cfg.IndexMB = -1 // no room for any order of candidates
+	s.dropOrder()
 	var plan psg.Plan
 	for _, ask := range p.Asks {
 		forget(s.shapeOf(s.Engine.workloads[ask.Workload]).filter)
@@ -203,6 +203,17 @@ func (s *steady) plainScan(p Problem) psg.Plan {
 		plan.Refusals = append(plan.Refusals, next.Refusals...)
 	}
 	return plan
+}
+
+// dropOrder takes away every order of candidates, and the memory for new ones.
+func (s *steady) dropOrder() {
+	s.cfg.IndexMB = -1
+	for _, sh := range s.shapes {
+		for _, c := range sh.classes {
+			s.dropClass(c)
+			*c = class{shape: c.shape, judged: c.judged, users: c.users, used: c.used}
+		}
+	}
 }
 
 // forget makes a filter judge every node anew.
@@ -223,13 +234,7 @@ func BenchmarkScan(b *testing.B) {
 	}
 	b.Run("nodes=5000/remembered", func(b *testing.B) {
 		s := newSteady(b, 5000, 60)
-		s.cfg.IndexMB = -1
-		for _, sh := range s.shapes {
-			clear(sh.classes)
-		}
-		for _, w := range s.Engine.workloads {
-			w.class = nil
-		}
+		s.dropOrder()
 		sustain(b, s, s.Solve)
 	})
 }
