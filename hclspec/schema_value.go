@@ -70,7 +70,8 @@ func number(value any) (int64, error) {
 	if !ok {
 		return 0, mismatch(Number, value)
 	}
-	if n, err := strconv.ParseInt(written, 10, 64); err == nil {
+	// The least int64 stands for a number that was not given.
+	if n, err := strconv.ParseInt(written, 10, 64); err == nil && n != notGiven {
 		return n, nil
 	}
 	f, err := strconv.ParseFloat(written, 64)

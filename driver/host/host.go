@@ -183,7 +183,8 @@ func (h *Host) Reattach(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Close kills every task, then the plugin. Allocation directories stay.
+// Close kills every task, then the plugin, and finishes the log files also of
+// tasks that could not be killed. Allocation directories stay.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	ids := sortedKeys(h.tasks)
@@ -197,5 +198,12 @@ func (h *Host) Close() error {
 		errs = append(errs, fmt.Errorf("shut plugin down: %w", err))
 	}
 	h.KillPlugin()
+	h.mu.Lock()
+	left := h.tasks
+	h.tasks = map[TaskID]*task{}
+	h.mu.Unlock()
+	for _, id := range sortedKeys(left) {
+		errs = append(errs, left[id].logs.close())
+	}
 	return errors.Join(errs...)
 }

@@ -144,3 +144,17 @@ func FuzzDecodeConfig(f *testing.F) {
 		_, _ = hclspec.DecodeStanza(config)
 	})
 }
+
+func FuzzTaskOf(f *testing.F) {
+	f.Add(packed(f, map[string]any{"command": "run", "args": []string{"a"}, "labels": map[string]string{"a\x00": "\n"}, "gpu": []any{map[string]any{"count": 2}}}))
+	f.Add([]byte{0xdf, 0xff, 0xff, 0xff, 0xff})                  // a map of 4 billion
+	f.Add([]byte{0x81, 0xa1, 'a', 0xdd, 0xff, 0xff, 0xff, 0xff}) // a list of as many
+	f.Add(bytes.Repeat([]byte{0x91}, 5000))
+	f.Add([]byte{0x81, 0x01, 0xc0})
+	f.Fuzz(func(t *testing.T, config []byte) {
+		task, err := taskOf(&nomadpb.TaskConfig{MsgpackDriverConfig: config})
+		if err == nil && task.Stanza.GPU != nil && task.Stanza.GPU.Count < 1 {
+			t.Errorf("accepted %+v", task.Stanza)
+		}
+	})
+}
