@@ -33,3 +33,10 @@ type Verdict struct {
 	Hold     bool       `json:"hold,omitempty"`     // it must wait, holding nothing, until all of it has room
 	Waiting  []Refusal  `json:"waiting,omitempty"`  // of instances that have no room yet
 }
+
+// ManagedLabel is "false" on a workload that the orchestrator places by itself:
+// PSG counts what it holds and decides nothing about it.
+const ManagedLabel = "psg.managed"
+
+// Managed reports whether PSG places the workload.
+func (w *Workload) Managed() bool { return w.Labels[ManagedLabel] != "false" }

@@ -18,9 +18,13 @@ import (
 // just before. psg.ErrUnknown means that the job is gone or cannot be changed,
 // psg.ErrBusy that it must not be changed now. Stop ends one allocation so that
 // another is started in its place.
+//
+// Heal has a job looked at again of which fewer instances run than are wanted,
+// unless the orchestrator is about to do so itself, and reports whether it did.
 type Orchestrator interface {
 	Steer(ctx context.Context, s psg.Steering, leads func() error) (changed bool, err error)
 	Stop(ctx context.Context, alloc psg.AllocID) error
+	Heal(ctx context.Context, job psg.JobID) (bool, error)
 }
 
 const (
@@ -40,13 +44,17 @@ const (
 
 // Steer brings allocations that wait at the gate of a node that is not the
 // planned one to where they are planned, and starts held jobs that have room:
-// reserve, hint, stop. It acts on committed decisions only, checks that this
+// reserve, hint, stop. It heals jobs of which instances are missing for long. It
+// acts on committed decisions only, checks that this
 // controller leads before each thing it does, and runs until ctx ends: it is one
 // of Config.Duties.
 func (c *Controller) Steer(ctx context.Context, to Orchestrator) error {
-	c.steers.open()
+	c.steers.open(to)
 	defer c.steers.close()
 	c.noteAll(time.Now())
+	watch := time.NewTicker(healEvery)
+	defer watch.Stop()
+	var missing map[psg.JobID]int
 	for {
 		wait := time.NewTimer(c.steers.wait(time.Now()))
 		select {
@@ -55,6 +63,8 @@ func (c *Controller) Steer(ctx context.Context, to Orchestrator) error {
 			return ctx.Err()
 		case <-c.steers.news:
 		case <-wait.C:
+		case <-watch.C:
+			missing = c.healMissing(ctx, missing, to)
 		}
 		wait.Stop()
 		for _, job := range c.steers.due(time.Now()) {
@@ -206,7 +216,7 @@ func hints(workloads []psg.Workload, asks []psg.AskStatus) map[string]psg.Hint {
 		w := &workloads[i]
 		hint := psg.Hint{}
 		for _, status := range asks {
-			if status.Ask.Workload == w.ID && status.Placement != nil {
+			if status.Ask.Workload == w.ID && status.Placement != nil && status.State != psg.Moving {
 				hint[status.Placement.Node]++
 			}
 		}

@@ -17,6 +17,7 @@ type director struct {
 	mu       sync.Mutex
 	steered  []psg.Steering
 	stopped  []psg.AllocID
+	healed   []psg.JobID
 	refuse   error
 	onSteer  func(psg.Steering) // before the leader is asked
 	unchange bool               // there is nothing to write
@@ -43,6 +44,13 @@ func (d *director) Stop(_ context.Context, alloc psg.AllocID) error {
 	defer d.mu.Unlock()
 	d.stopped = append(d.stopped, alloc)
 	return nil
+}
+
+func (d *director) Heal(_ context.Context, job psg.JobID) (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.healed = append(d.healed, job)
+	return true, nil
 }
 
 func (d *director) told() (steered []psg.Steering, stopped []psg.AllocID) {

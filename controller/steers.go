@@ -16,7 +16,7 @@ type steers struct {
 	news chan struct{} // holds a token while there is something new to look at
 
 	mu      sync.Mutex
-	active  bool // somebody attends: without, nothing is noted
+	to      Orchestrator // nil while nobody attends: then nothing is noted
 	jobs    map[psg.JobID]*steerJob
 	figures SteerFigures
 }
@@ -44,24 +44,30 @@ func (c *Controller) Figures() SteerFigures {
 	return c.steers.figures
 }
 
-func (s *steers) open() {
+func (s *steers) open(to Orchestrator) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.active = true
+	s.to = to
 	clear(s.jobs)
 }
 
 func (s *steers) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.active = false
+	s.to = nil
+}
+
+func (s *steers) orchestrator() Orchestrator {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.to
 }
 
 // note has a job attended to once it has settled.
 func (s *steers) note(job psg.JobID, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.active {
+	if s.to == nil {
 		return
 	}
 	known := s.jobs[job]

@@ -22,11 +22,13 @@ const storedJob = `{"ID":"a/b","Namespace":"default","JobModifyIndex":9007199254
 
 // registry is as much of Nomad as an Enactor uses.
 type registry struct {
-	job        string
-	deployment string
-	allocs     string
-	conflicts  int
-	registered []string
+	job         string
+	deployment  string
+	allocs      string
+	evaluations string
+	conflicts   int
+	registered  []string
+	evaluated   bool
 }
 
 func (r *registry) client(t *testing.T) *api.Client {
@@ -36,6 +38,11 @@ func (r *registry) client(t *testing.T) *api.Client {
 	mux.HandleFunc("GET /v1/job/{id}/allocations", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, r.allocs) })
 	mux.HandleFunc("GET /v1/job/{id}/submission", func(w http.ResponseWriter, q *http.Request) {
 		io.WriteString(w, `{"Source":"source of version `+q.URL.Query().Get("version")+`"}`)
+	})
+	mux.HandleFunc("GET /v1/job/{id}/evaluations", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, r.evaluations) })
+	mux.HandleFunc("PUT /v1/job/{id}/evaluate", func(w http.ResponseWriter, _ *http.Request) {
+		r.evaluated = true
+		io.WriteString(w, "{}")
 	})
 	mux.HandleFunc("PUT /v1/jobs", func(w http.ResponseWriter, q *http.Request) {
 		if r.conflicts > 0 {
@@ -153,5 +160,31 @@ func TestUnheld_TakesTheHoldOffAtEveryLevel(t *testing.T) {
 	}
 	if !slices.ContainsFunc(job.TaskGroups[0].Tasks[0].Constraints, isHold) {
 		t.Error("the job itself was changed")
+	}
+}
+
+func TestEnactor_HealsWhatNomadHasForgotten(t *testing.T) {
+	for name, one := range map[string]struct {
+		change func(*registry)
+		want   bool
+	}{
+		"nothing is pending":    {func(*registry) {}, true},
+		"an evaluation waits":   {func(r *registry) { r.evaluations = `[{"Status":"blocked"}]` }, false},
+		"a deployment runs":     {func(r *registry) { r.deployment = `{"Status":"running"}` }, false},
+		"nothing is missing":    {func(r *registry) { r.allocs += `,{"TaskGroup":"g","ClientStatus":"pending"}` }, false},
+		"the job is stopped":    {func(r *registry) { r.job = strings.Replace(r.job, `"Stop":false`, `"Stop":true`, 1) }, false},
+		"it is a batch job":     {func(r *registry) { r.job = strings.Replace(r.job, `"service"`, `"batch"`, 1) }, false},
+		"an evaluation is done": {func(r *registry) { r.evaluations = `[{"Status":"complete"}]` }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := serviceRegistry()
+			r.evaluations, r.allocs = "[]", `{"TaskGroup":"g","ClientStatus":"running"},{"TaskGroup":"g","ClientStatus":"failed"}`
+			one.change(r)
+			r.allocs = "[" + r.allocs + "]"
+			healed, err := NewEnactor(r.client(t)).Heal(t.Context(), psg.JobID{Namespace: "default", Job: "a/b"})
+			if err != nil || healed != one.want || r.evaluated != one.want {
+				t.Errorf("Heal = %t, %v, evaluated %t; want %t", healed, err, r.evaluated, one.want)
+			}
+		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // ManagedLabel is "false" on the workload of a group that Nomad places by
 // itself: PSG counts what it holds and decides nothing about it.
-const ManagedLabel = "psg.managed"
+const ManagedLabel = psg.ManagedLabel
 
 // view is what a Watcher knows of a cluster. Its methods take what Nomad shows,
 // in any order and any number of times, and return what is new in it. It does no

@@ -1,0 +1,48 @@
+package controller
+
+import (
+	"context"
+	"time"
+
+	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/ledger"
+)
+
+// healEvery is how often workloads are looked through for missing instances.
+const healEvery = 30 * time.Second
+
+// healMissing counts how often in a row instances of a job were missing, and has
+// the job healed the second time, then ever more rarely: a job whose own policy
+// lets it fail is not evaluated for ever.
+func (c *Controller) healMissing(ctx context.Context, before map[psg.JobID]int, to Orchestrator) map[psg.JobID]int {
+	now := map[psg.JobID]int{}
+	for job := range c.missing() {
+		now[job] = before[job] + 1
+		if times := now[job]; times < 2 || times&(times-1) != 0 || c.mustLead() != nil {
+			continue
+		}
+		healed, err := to.Heal(ctx, job)
+		switch {
+		case err != nil:
+			c.config.Log.Warn("job not healed", "namespace", job.Namespace, "job", job.Job, "error", err)
+		case healed:
+			c.config.Log.Warn("instances were missing, the job is evaluated again", "namespace", job.Namespace, "job", job.Job)
+		}
+	}
+	return now
+}
+
+// missing are the jobs of which fewer instances are known than are wanted: all of
+// them services that PSG places and that are not held.
+func (c *Controller) missing() map[psg.JobID]bool {
+	jobs := map[psg.JobID]bool{}
+	c.view(func(s *ledger.State) {
+		live := s.Live()
+		for _, w := range s.Workloads() {
+			if w.Type == psg.Service && w.Managed() && !w.Held && live[w.ID] < w.Count {
+				jobs[w.ID.JobID()] = true
+			}
+		}
+	})
+	return jobs
+}
