@@ -136,6 +136,23 @@ func Leftovers(dir string) []string {
 	return found
 }
 
+// Remove removes a directory, and first what a Nomad that was killed left mounted
+// below it.
+func Remove(dir string) error {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); len(fields) > 4 && strings.HasPrefix(fields[4], dir+"/") {
+			if err := syscall.Unmount(fields[4], syscall.MNT_DETACH); err != nil {
+				return fmt.Errorf("unmount %s: %w", fields[4], err)
+			}
+		}
+	}
+	return os.RemoveAll(dir)
+}
+
 // Until polls until done, or fails with what was waited for.
 func Until(ctx context.Context, limit time.Duration, what string, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not within %s", limit))

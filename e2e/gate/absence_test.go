@@ -2,6 +2,8 @@ package gate
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -65,7 +67,11 @@ func TestAbsence_OpenGateStartsAndReports(t *testing.T) {
 		t.Skip(skipped)
 	}
 	t.Parallel()
-	g, err := newGrid(t.TempDir(), "o", shared.nomad.Binary, shared.nomad.Plugins, map[string]any{"fail": "open", "fail_after": "2s"})
+	dir, err := os.MkdirTemp(filepath.Dir(shared.nomad.Dir), "open-") // looked through, and removed, with all the rest
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := newGrid(dir, "o", shared.nomad.Binary, shared.nomad.Plugins, map[string]any{"fail": "open", "fail_after": "2s"})
 	if err != nil {
 		t.Fatal(err)
 	}

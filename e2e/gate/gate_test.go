@@ -155,20 +155,3 @@ func TestGate_WrongStanzaNamesItsField(t *testing.T) {
 		})
 	}
 }
-
-// A purge makes Nomad forget the job's allocations before it tells that they
-// have ended.
-func TestGate_PurgedJobHoldsNothing(t *testing.T) {
-	g := use(t)
-	j := g.run(t, "purged")
-	allocs := j.allocs(t, 3)
-	for _, a := range allocs {
-		a.ask(t, psg.Running)
-	}
-	if output, err := g.nomad.Run(t.Context(), "job", "stop", "-purge", "-detach", j.id); err != nil {
-		t.Fatalf("%v\n%s", err, output)
-	}
-	for _, a := range allocs {
-		a.ask(t, psg.Released)
-	}
-}

@@ -75,7 +75,8 @@ func (g *grid) watched(t *testing.T) *grid {
 // job is a registered job.
 type job struct {
 	*grid
-	id string
+	id    string
+	since uint64 // Nomad's index of the registration
 }
 
 // run registers a job file of testdata, whose job has the file's name, and
@@ -91,7 +92,11 @@ func (g *grid) runFile(t *testing.T, name, file string) *job {
 	if output, err := g.nomad.Run(t.Context(), "job", "run", "-detach", file); err != nil {
 		t.Fatalf("nomad job run %s: %v\n%s", file, err, output)
 	}
-	return &job{g, name}
+	found, _, err := g.nomad.Client.Jobs().Info(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &job{g, name, *found.JobModifyIndex}
 }
 
 // stop stops a job and waits until the controller knows that it holds nothing.
@@ -139,7 +144,7 @@ func (j *job) allocs(t *testing.T, n int) []*alloc {
 		slices.SortFunc(stubs, func(a, b *api.AllocationListStub) int { return int(a.CreateIndex) - int(b.CreateIndex) })
 		found = nil
 		for _, stub := range stubs {
-			if stub.DesiredStatus == api.AllocDesiredStatusRun { // an earlier test's are stopped
+			if stub.CreateIndex > j.since { // not an earlier test's
 				found = append(found, &alloc{j.grid, stub.ID})
 			}
 		}

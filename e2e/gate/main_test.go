@@ -46,7 +46,7 @@ func withGrid(nomad string, run func() int) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	defer func() { err = errors.Join(err, nothingLeft(dir), os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, nothingLeft(dir), cluster.Remove(dir)) }()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	binaries, err := cluster.Build(ctx, dir)
