@@ -21,6 +21,10 @@ import (
 	"github.com/psgrid/psg"
 )
 
+// requestTimeout bounds one question to JetStream. While a cluster elects its
+// leaders questions are lost, and the next is answered.
+const requestTimeout = 1500 * time.Millisecond
+
 // Config says which bus to use: exactly one of Server and URLs is set.
 type Config struct {
 	Name string // of this connection, shown by NATS tools
@@ -81,7 +85,7 @@ func Connect(config Config) (*Bus, error) {
 	if bus.conn, err = nats.Connect(strings.Join(config.URLs, ","), options...); err != nil {
 		return nil, fmt.Errorf("connect to bus: %w", err)
 	}
-	if bus.js, err = jetstream.New(bus.conn); err != nil {
+	if bus.js, err = jetstream.New(bus.conn, jetstream.WithDefaultTimeout(requestTimeout)); err != nil {
 		bus.Close()
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}

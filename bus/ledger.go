@@ -16,7 +16,7 @@ import (
 )
 
 // appendTimeout bounds one append, and the reading back after a failed one.
-const appendTimeout = 5 * time.Second
+const appendTimeout = 3 * time.Second
 
 // Ledger is the log behind package ledger: one stream with one writer. It
 // implements the controller's Log.

@@ -48,9 +48,14 @@ func (b *Bus) streams() []jetstream.StreamConfig {
 	}
 }
 
+// createTimeout is how long creating everything may take.
+const createTimeout = 10 * time.Second
+
 // CreateStreams creates PSG's streams, or brings them to this version's limits.
 // Controllers call it; agents need neither do it nor have the right to.
 func (b *Bus) CreateStreams(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	defer cancel()
 	for _, config := range b.streams() {
 		if _, err := b.js.CreateOrUpdateStream(ctx, config); err != nil {
 			return fmt.Errorf("create stream %s: %w", config.Name, err)

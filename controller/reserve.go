@@ -30,7 +30,7 @@ func (c *Controller) Reserve(ctx context.Context, r psg.Reservation) ([]psg.Plac
 	}
 	switch {
 	case r.Release:
-		return nil, nil, c.giveBack(r)
+		return nil, nil, c.giveBack(ctx, r)
 	case r.Alloc != "":
 		return c.resize(ctx, r)
 	default:
@@ -48,9 +48,11 @@ func (c *Controller) reserve(ctx context.Context, r psg.Reservation) ([]psg.Plac
 	}
 	var held []psg.Placement
 	var refusals []psg.Refusal
+	ended := false
 	c.view(func(s *ledger.State) {
 		for _, ask := range asks {
 			status := s.Ask(ask.ID)
+			ended = ended || status != nil && status.Over()
 			switch {
 			case status == nil:
 			case status.Placement != nil:
@@ -63,21 +65,27 @@ func (c *Controller) reserve(ctx context.Context, r psg.Reservation) ([]psg.Plac
 	if len(held) == r.Count {
 		return held, nil, nil
 	}
-	if err := c.giveBack(r); err != nil { // all or none
+	if err := c.giveBack(ctx, r); err != nil { // all or none
 		return nil, nil, err
 	}
-	if len(refusals) == 0 {
-		return nil, nil, fmt.Errorf("reservation %s is over, or was not decided in time: %w", r.ID, psg.ErrUnavailable)
+	switch {
+	case len(refusals) > 0:
+		return nil, refusals, nil
+	case ended:
+		return nil, nil, fmt.Errorf("reservation %s is over; a new one needs another ID: %w", r.ID, psg.ErrInvalid)
+	default:
+		return nil, nil, fmt.Errorf("reservation %s was not decided in time: %w", r.ID, psg.ErrUnavailable)
 	}
-	return nil, refusals, nil
 }
 
-// giveBack frees whatever a reservation holds or still waits for.
-func (c *Controller) giveBack(r psg.Reservation) error {
+// giveBack frees whatever a reservation holds or still waits for, and returns
+// once that is committed.
+func (c *Controller) giveBack(ctx context.Context, r psg.Reservation) error {
 	if err := c.mustLead(); err != nil {
 		return err
 	}
 	var freed []psg.Delta
+	var ids []psg.RequestID
 	now := time.Now()
 	c.view(func(s *ledger.State) {
 		for i := range psg.MaxReservationCount {
@@ -85,12 +93,44 @@ func (c *Controller) giveBack(r psg.Reservation) error {
 			if status == nil {
 				break
 			}
+			ids = append(ids, status.Ask.ID)
 			if !status.Over() {
 				freed = append(freed, psg.Freed{Ask: status.Ask.ID, State: psg.Released, Reason: "reservation given back", At: now})
 			}
 		}
 	})
-	return c.inbox.submit(freed...)
+	poll, err := c.polls.open(ids)
+	if err != nil {
+		return err
+	}
+	defer c.polls.close(poll)
+	if err := c.inbox.submit(freed...); err != nil {
+		return err
+	}
+	for {
+		over := c.committedOver(ids)
+		if err := c.mustLead(); err != nil || over {
+			return err
+		}
+		select {
+		case <-poll.told:
+		case <-ctx.Done():
+			return fmt.Errorf("reservation %s is not given back in time: %w", r.ID, psg.ErrUnavailable)
+		}
+	}
+}
+
+// committedOver reports whether asks are over, and the records that say so in
+// the log.
+func (c *Controller) committedOver(ids []psg.RequestID) bool {
+	over := true
+	c.view(func(s *ledger.State) {
+		for _, id := range ids {
+			status := s.Ask(id)
+			over = over && (status == nil || status.Over() && status.Sequence <= s.Sequence())
+		}
+	})
+	return over
 }
 
 func (c *Controller) resize(ctx context.Context, r psg.Reservation) ([]psg.Placement, []psg.Refusal, error) {

@@ -182,7 +182,9 @@ func (c *Client) call(ctx context.Context, try func(context.Context, psgv1.PSGSe
 		if errors.As(err, &elsewhere) && elsewhere.Leader.GRPC != "" {
 			queue = slices.Insert(queue, 0, elsewhere.Leader.GRPC)
 		}
-		last = err
+		if last == nil || !errors.Is(err, psg.ErrNotLeader) { // a standby's word tells least
+			last = err
+		}
 	}
 	return last
 }

@@ -4,8 +4,10 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -24,8 +26,18 @@ const readyTimeout = 10 * time.Second
 
 // Config says where the server keeps its streams and whether it listens.
 type Config struct {
-	Dir    string // created if need be, and locked for this process alone
-	Listen string // client address, "127.0.0.1:4222"; empty means this process only
+	Dir     string  // created if need be, and locked for this process alone
+	Listen  string  // client address, "127.0.0.1:4222"; empty means this process only
+	Cluster Cluster // zero means that the server is alone
+}
+
+// Cluster joins the servers of several controllers to one. Its members trust
+// whoever reaches Listen: over networks that others use, run a NATS cluster of
+// your own, with TLS, and give controllers its URLs.
+type Cluster struct {
+	Name   string   // of this server, unlike any other's; the same after a restart
+	Listen string   // where the other servers reach it
+	Routes []string // of the other servers, or of all: "127.0.0.1:6222"
 }
 
 // Server is a running NATS server with JetStream.
@@ -50,6 +62,9 @@ func Start(config Config) (*Server, error) {
 		DontListen: config.Listen == "",
 	}
 	if err := listen(options, config.Listen); err != nil {
+		return nil, err
+	}
+	if err := join(options, config.Cluster); err != nil {
 		return nil, err
 	}
 	locked, err := lock(config.Dir)
@@ -108,6 +123,29 @@ func listen(options *server.Options, address string) error {
 		number = server.RANDOM_PORT
 	}
 	options.Host, options.Port = host, number
+	return nil
+}
+
+// join sets where the other servers of the cluster are.
+func join(options *server.Options, cluster Cluster) error {
+	if cluster.Listen == "" {
+		return nil
+	}
+	if cluster.Name == "" {
+		return errors.New("bus cluster: this server has no name")
+	}
+	var at server.Options
+	if err := listen(&at, cluster.Listen); err != nil {
+		return fmt.Errorf("bus cluster: %w", err)
+	}
+	options.ServerName = cluster.Name
+	options.Cluster = server.ClusterOpts{Name: "psg", Host: at.Host, Port: at.Port}
+	for _, route := range cluster.Routes {
+		if _, _, err := net.SplitHostPort(route); err != nil {
+			return fmt.Errorf("bus cluster: route: %w", err)
+		}
+		options.Routes = append(options.Routes, &url.URL{Scheme: "nats", Host: route})
+	}
 	return nil
 }
 

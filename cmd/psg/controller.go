@@ -20,15 +20,15 @@ import (
 
 func controllerCommand() *command {
 	var config serveConfig
-	var natsURLs, ca, cert, key, level string
+	var natsURLs, routes, ca, cert, key, level string
 	var logJSON bool
 	return &command{
 		name: "controller", args: "-data-dir DIR -bundle DIR [options]",
 		synopsis: "Run a controller",
 		help: `
 Runs a controller until it is interrupted: answers gates over gRPC and people
-over REST. Of several controllers on one NATS cluster (-nats) one leads: it
-watches Nomad and decides. The others follow its ledger, answer readers, and one
+over REST. Of several controllers on one NATS cluster (-nats, or their own
+servers joined by -nats-cluster) one leads: it watches Nomad and decides. The others follow its ledger, answer readers, and one
 takes over within seconds when it is gone. SIGHUP loads the policy bundle anew;
 if it is faulty the old one stays in force.
 
@@ -40,6 +40,8 @@ variables that the nomad command reads.`,
 			flags.StringVar(&natsURLs, "nats", "", "comma-separated `URLs` of an external NATS cluster, instead of -data-dir")
 			flags.StringVar(&config.natsCredentials, "nats-creds", "", "NATS credentials `file` for -nats")
 			flags.IntVar(&config.natsReplicas, "nats-replicas", 1, "`servers` of the cluster that keep the ledger")
+			flags.StringVar(&config.cluster.Listen, "nats-cluster", "", "`address` where the embedded servers of other controllers reach this one's; empty for none")
+			flags.StringVar(&routes, "nats-routes", "", "comma-separated `addresses` of the embedded servers of the other controllers")
 			flags.StringVar(&config.natsListen, "nats-listen", "127.0.0.1:4222", "`address` where the embedded NATS server takes agents; empty for none")
 			flags.StringVar(&config.bundle, "bundle", "", "policy bundle `directory`")
 			flags.StringVar(&config.grpc, "grpc", "127.0.0.1:4680", "`address` of the gRPC face")
@@ -69,6 +71,9 @@ variables that the nomad command reads.`,
 			}
 			if natsURLs != "" {
 				config.natsURLs = strings.Split(natsURLs, ",")
+			}
+			if config.cluster.Name = config.name; routes != "" {
+				config.cluster.Routes = strings.Split(routes, ",")
 			}
 			if config.nomad, err = api.NewClient(api.DefaultConfig()); err != nil {
 				return fmt.Errorf("nomad client: %w", err)

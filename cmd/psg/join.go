@@ -21,7 +21,7 @@ func (c serveConfig) openBus(ctx context.Context) (transport *bus.Bus, natsURL s
 		Name: c.name, URLs: c.natsURLs, Credentials: c.natsCredentials, Replicas: c.natsReplicas, Log: c.log,
 	}
 	if c.dataDir != "" {
-		embedded, err := server.Start(server.Config{Dir: c.dataDir, Listen: c.natsListen})
+		embedded, err := server.Start(server.Config{Dir: c.dataDir, Listen: c.natsListen, Cluster: c.cluster})
 		if err != nil {
 			return nil, "", nil, err
 		}

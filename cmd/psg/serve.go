@@ -16,6 +16,7 @@ import (
 
 	"github.com/psgrid/psg"
 	"github.com/psgrid/psg/bus"
+	"github.com/psgrid/psg/bus/server"
 	"github.com/psgrid/psg/controller"
 	"github.com/psgrid/psg/ledger"
 	"github.com/psgrid/psg/policies"
@@ -26,9 +27,10 @@ import (
 // serveConfig is what a controller process is made of.
 type serveConfig struct {
 	name            string
-	dataDir         string   // of the embedded bus
-	natsListen      string   // of the embedded bus
-	natsURLs        []string // of an external bus
+	dataDir         string         // of the embedded bus
+	natsListen      string         // of the embedded bus
+	cluster         server.Cluster // of the embedded buses of several controllers
+	natsURLs        []string       // of an external bus
 	natsCredentials string
 	natsReplicas    int
 	bundle          string

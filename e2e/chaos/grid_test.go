@@ -1,0 +1,240 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/psgrid/psg/bus/server"
+)
+
+// process is a program that is started, killed and started again.
+type process struct {
+	t    *testing.T
+	name string
+	args []string
+	env  []string
+	wrap []string // a command it runs under, such as ip netns exec
+	log  string
+
+	cmd *exec.Cmd
+}
+
+func (p *process) start() {
+	p.t.Helper()
+	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer out.Close()
+	args := append(append([]string{}, p.wrap...), p.args...)
+	p.cmd = exec.Command(args[0], args[1:]...)
+	p.cmd.Env = append(os.Environ(), p.env...)
+	p.cmd.Stdout, p.cmd.Stderr = out, out
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *process) signal(s syscall.Signal) {
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Errorf("signal %s: %v", p.name, err)
+	}
+}
+
+// kill ends it as a power cut would.
+func (p *process) kill() {
+	if p.cmd != nil {
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+		p.cmd = nil
+	}
+}
+
+// grid is NATS servers and controllers, each a process of its own.
+type grid struct {
+	t           *testing.T
+	servers     []*process
+	urls        []string
+	controllers []*process
+	grpc, rest  []string
+}
+
+const replicas = 3
+
+// newGrid starts three NATS servers, seeds the ledger, and starts three
+// controllers.
+func newGrid(t *testing.T) *grid {
+	t.Helper()
+	dir := t.TempDir()
+	g := &grid{t: t}
+	t.Cleanup(g.stop) // before dir goes: it prints what is there
+	clients, routes := addresses(t, replicas), addresses(t, replicas)
+	for i := range replicas {
+		g.urls = append(g.urls, "nats://"+clients[i])
+		g.servers = append(g.servers, natsServer(t, dir, server.Config{
+			Dir: filepath.Join(dir, fmt.Sprint("nats-", i)), Listen: clients[i],
+			Cluster: server.Cluster{Name: fmt.Sprint("nats-", i), Listen: routes[i], Routes: routes},
+		}))
+		g.servers[i].start()
+	}
+	g.seed(replicas)
+	for range replicas {
+		g.addController(dir, "-nats", strings.Join(g.urls, ","), "-nats-replicas", fmt.Sprint(replicas))
+	}
+	return g
+}
+
+func natsServer(t *testing.T, dir string, config server.Config) *process {
+	t.Helper()
+	encoded, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Base(config.Dir)
+	return &process{t: t, name: name, args: []string{self}, env: []string{asServer + "=" + string(encoded)}, log: filepath.Join(dir, name+".log")}
+}
+
+// addController starts one more controller.
+func (g *grid) addController(dir string, bus ...string) *process {
+	g.t.Helper()
+	return g.addControllerOn("127.0.0.1", nil, dir, bus...)
+}
+
+// addControllerOn starts one that answers on another address than loopback's,
+// under a command that gives it that.
+func (g *grid) addControllerOn(host string, wrap []string, dir string, bus ...string) *process {
+	g.t.Helper()
+	at := addresses(g.t, 2)
+	for i, loopback := range at {
+		_, port, _ := net.SplitHostPort(loopback)
+		at[i] = net.JoinHostPort(host, port)
+	}
+	name := fmt.Sprint("controller-", len(g.controllers))
+	bundle, err := filepath.Abs("../../policies/library/gpu_colocation")
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	p := &process{
+		t: g.t, name: name, wrap: wrap, log: filepath.Join(dir, name+".log"),
+		args: append([]string{psg, "controller", "-name", name, "-bundle", bundle, "-grpc", at[0], "-http", at[1]}, bus...),
+		env:  []string{"NOMAD_ADDR=http://127.0.0.1:1"}, // there is none
+	}
+	p.start()
+	g.controllers = append(g.controllers, p)
+	g.grpc, g.rest = append(g.grpc, at[0]), append(g.rest, at[1])
+	return p
+}
+
+func (g *grid) stop() {
+	for _, p := range append(g.controllers, g.servers...) {
+		p.kill()
+		if g.t.Failed() {
+			if said, err := os.ReadFile(p.log); err == nil {
+				g.t.Logf("%s said:\n%s", p.name, said[max(0, len(said)-40000):])
+			}
+		}
+	}
+}
+
+// status is what a controller says of itself.
+type status struct {
+	Leading  bool
+	Epoch    uint64
+	Sequence uint64
+	Leader   struct{ Name string }
+}
+
+func (g *grid) status(i int) (s status, err error) {
+	client := http.Client{Timeout: 2 * time.Second}
+	response, err := client.Get("http://" + g.rest[i] + "/v1/status")
+	if err != nil {
+		return s, err
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		return s, err
+	}
+	return s, json.Unmarshal(data, &s)
+}
+
+// leader waits until one of the running controllers leads.
+func (g *grid) leader() int {
+	g.t.Helper()
+	found := -1
+	eventually(g.t, time.Minute, "a controller leads", func() bool {
+		for i := range g.controllers {
+			if s, err := g.status(i); err == nil && s.Leading {
+				found = i
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// connect connects to the bus, past everything that is tested.
+func (g *grid) connect() (jetstream.JetStream, *nats.Conn) {
+	g.t.Helper()
+	conn, err := nats.Connect(strings.Join(g.urls, ","), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true), nats.ReconnectWait(100*time.Millisecond))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return js, conn
+}
+
+// addresses picks free ones on loopback.
+func addresses(t *testing.T, n int) []string {
+	t.Helper()
+	return addressesOn(t, "127.0.0.1", n)
+}
+
+func addressesOn(t *testing.T, host string, n int) (picked []string) {
+	t.Helper()
+	for range n {
+		listener, err := net.Listen("tcp", host+":0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		picked = append(picked, listener.Addr().String())
+	}
+	return picked
+}
+
+func eventually(t *testing.T, limit time.Duration, what string, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	for poll := time.NewTicker(20 * time.Millisecond); !done(); {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("not within %s: %s", limit, what)
+		case <-poll.C:
+		}
+	}
+}
