@@ -19,53 +19,64 @@ import (
 // reason why it did not come that far; what was started is then destroyed. It
 // waits as long as the gates do.
 func (h *Host) RunAlloc(ctx context.Context, a Alloc) ([]TaskID, error) {
-	var started []TaskID
-	abort := func(err error) ([]TaskID, error) {
-		errs := []error{err}
-		for _, id := range started {
-			errs = append(errs, h.Destroy(context.WithoutCancel(ctx), id))
-		}
-		return nil, errors.Join(errs...)
+	gates, err := h.startAll(ctx, a, a.Gates, nil)
+	if err == nil {
+		err = h.passGates(ctx, gates)
 	}
-	for _, gate := range a.Gates {
-		gate.Alloc, gate.Workload = a.ID, a.Workload
-		id, err := h.StartTask(ctx, gate)
+	var granted map[string]string
+	if err == nil {
+		granted, err = h.Granted(a.ID)
+	}
+	var tasks []TaskID
+	if err == nil {
+		tasks, err = h.startAll(ctx, a, a.Tasks, granted)
+	}
+	// The gates have done their work by now, or are given up.
+	for _, id := range gates {
+		err = errors.Join(err, h.Destroy(context.WithoutCancel(ctx), id))
+	}
+	if err == nil {
+		return tasks, nil
+	}
+	for _, id := range tasks {
+		err = errors.Join(err, h.Destroy(context.WithoutCancel(ctx), id))
+	}
+	return nil, err
+}
+
+// startAll starts tasks of an allocation, with further variables below their own.
+// Beside an error it returns those that it did start.
+func (h *Host) startAll(ctx context.Context, a Alloc, tasks []Task, env map[string]string) ([]TaskID, error) {
+	var started []TaskID
+	for _, t := range tasks {
+		t.Alloc, t.Workload = a.ID, a.Workload
+		own := t.Env
+		t.Env = maps.Clone(env)
+		if t.Env == nil {
+			t.Env = map[string]string{}
+		}
+		maps.Copy(t.Env, own)
+		id, err := h.StartTask(ctx, t)
 		if err != nil {
-			return abort(err)
+			return started, err
 		}
 		started = append(started, id)
 	}
-	for _, id := range started {
+	return started, nil
+}
+
+// passGates waits until all gates have opened.
+func (h *Host) passGates(ctx context.Context, gates []TaskID) error {
+	for _, id := range gates {
 		exit, err := h.Wait(ctx, id)
 		if err == nil && !exit.OK() {
 			err = fmt.Errorf("gate %s ended with %+v", id, exit)
 		}
 		if err != nil {
-			return abort(err)
+			return err
 		}
 	}
-	granted, err := h.Granted(a.ID)
-	if err != nil {
-		return abort(err)
-	}
-	gates := len(started)
-	for _, main := range a.Tasks {
-		main.Alloc, main.Workload = a.ID, a.Workload
-		env := maps.Clone(granted)
-		maps.Copy(env, main.Env)
-		main.Env = env
-		id, err := h.StartTask(ctx, main)
-		if err != nil {
-			return abort(err)
-		}
-		started = append(started, id)
-	}
-	for _, id := range started[:gates] {
-		if err := h.Destroy(ctx, id); err != nil {
-			return abort(err)
-		}
-	}
-	return started[gates:], nil
+	return nil
 }
 
 // Granted is what the gates of an allocation left for its other tasks; it is

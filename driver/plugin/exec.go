@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"io"
+	"sync"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -30,13 +31,7 @@ func (s *server) ExecTaskStreaming(stream nomadpb.Driver_ExecTaskStreamingServer
 	if setup == nil {
 		return status.Error(codes.InvalidArgument, "the first message of an exec must be its setup")
 	}
-	// One sender at a time, as gRPC demands: stdout and stderr are two.
-	replies := make(chan struct{}, 1)
-	send := func(r *nomadpb.ExecTaskStreamingResponse) error {
-		replies <- struct{}{}
-		defer func() { <-replies }()
-		return stream.Send(r)
-	}
+	send := oneAtATime(stream)
 	stdin, typed := io.Pipe()
 	defer stdin.Close()
 	sizes := make(chan driver.Size, 1)
@@ -63,6 +58,16 @@ func (s *server) ExecTaskStreaming(stream nomadpb.Driver_ExecTaskStreamingServer
 		}
 	}
 	return nil
+}
+
+// oneAtATime sends on a stream as gRPC demands: stdout and stderr are two senders.
+func oneAtATime(stream nomadpb.Driver_ExecTaskStreamingServer) func(*nomadpb.ExecTaskStreamingResponse) error {
+	var mu sync.Mutex
+	return func(r *nomadpb.ExecTaskStreamingResponse) error {
+		mu.Lock()
+		defer mu.Unlock()
+		return stream.Send(r)
+	}
 }
 
 // receive hands on what the caller types until the stream ends.
