@@ -75,14 +75,14 @@ func REST(reader Reader, more ...prometheus.Collector) http.Handler {
 	})
 	get("/v1/nodes", func(*http.Request) (any, error) { return list(reader.Snapshot().Nodes), nil })
 	get("/v1/node/{id}", func(r *http.Request) (any, error) {
-		return one(reader.Snapshot().Nodes, r.PathValue("id"), func(n psg.Node) string { return string(n.ID) })
+		return one("node", reader.Snapshot().Nodes, r.PathValue("id"), func(n psg.Node) string { return string(n.ID) })
 	})
 	get("/v1/workloads", func(*http.Request) (any, error) { return list(reader.Snapshot().Workloads), nil })
 	get("/v1/asks", func(r *http.Request) (any, error) {
 		return list(ofJob(reader.Asks(), r.URL.Query())), nil
 	})
 	get("/v1/ask/{id}", func(r *http.Request) (any, error) {
-		return one(reader.Asks(), r.PathValue("id"), func(s psg.AskStatus) string { return string(s.Ask.ID) })
+		return one("allocation", reader.Asks(), r.PathValue("id"), func(s psg.AskStatus) string { return string(s.Ask.ID) })
 	})
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(append(more, collector{reader})...)
@@ -135,7 +135,7 @@ func list[T any](items []T) []T {
 
 // one finds an item by its ID, or by a prefix of at least four characters that
 // only one has, as Nomad's short IDs are.
-func one[T any](items []T, id string, of func(T) string) (T, error) {
+func one[T any](noun string, items []T, id string, of func(T) string) (T, error) {
 	var found []T
 	for _, item := range items {
 		switch full := of(item); {
@@ -148,11 +148,11 @@ func one[T any](items []T, id string, of func(T) string) (T, error) {
 	var none T
 	switch len(found) {
 	case 0:
-		return none, fmt.Errorf("%q: %w", id, psg.ErrUnknown)
+		return none, fmt.Errorf("%w %s %q: give its ID, or at least four characters that only its ID begins with", psg.ErrUnknown, noun, id)
 	case 1:
 		return found[0], nil
 	default:
-		return none, fmt.Errorf("%q is the beginning of %d IDs: %w", id, len(found), psg.ErrInvalid)
+		return none, fmt.Errorf("%w: %q is the beginning of %d %s IDs", psg.ErrInvalid, id, len(found), noun)
 	}
 }
 

@@ -101,8 +101,17 @@ func (c *RESTClient) get(ctx context.Context, path string) (*http.Response, erro
 		}
 		errs = append(errs, err)
 	}
-	return nil, fmt.Errorf("ask controller: %w (%w)", errors.Join(errs...), psg.ErrUnavailable)
+	return nil, answered{"no controller answers: " + errors.Join(errs...).Error(), psg.ErrUnavailable}
 }
+
+// answered is an error in the words it came in, with what it is one of.
+type answered struct {
+	text string
+	kind error
+}
+
+func (e answered) Error() string { return e.text }
+func (e answered) Unwrap() error { return e.kind }
 
 // refusal reads the error that a controller answered with.
 func refusal(response *http.Response) error {
@@ -114,7 +123,7 @@ func refusal(response *http.Response) error {
 		told.Error = strings.TrimSpace(string(body))
 	}
 	if response.StatusCode == http.StatusNotFound {
-		return fmt.Errorf("%s (%w)", told.Error, psg.ErrUnknown)
+		return answered{told.Error, psg.ErrUnknown}
 	}
 	return fmt.Errorf("controller answered %s: %s", response.Status, told.Error)
 }
