@@ -173,9 +173,7 @@ func (c *Client) call(ctx context.Context, try func(context.Context, psgv1.PSGSe
 			err = fromStatus(try(ctx, psgv1.NewPSGServiceClient(conn)))
 		}
 		if !errors.Is(err, psg.ErrNotLeader) && !errors.Is(err, psg.ErrUnavailable) {
-			c.mu.Lock()
-			c.leader = address
-			c.mu.Unlock()
+			c.prefer(address, ctx.Err() == nil) // one that let the time run out may hang
 			return err
 		}
 		var elsewhere *psg.NotLeaderError
@@ -187,4 +185,16 @@ func (c *Client) call(ctx context.Context, try func(context.Context, psgv1.PSGSe
 		}
 	}
 	return last
+}
+
+// prefer has a controller tried first from now on, or no longer.
+func (c *Client) prefer(address string, first bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case first:
+		c.leader = address
+	case c.leader == address:
+		c.leader = ""
+	}
 }

@@ -124,6 +124,25 @@ func TestClient_PassesOverWhoDoesNotLead(t *testing.T) {
 	}
 }
 
+func TestClient_DoesNotStayWithOneThatHangs(t *testing.T) {
+	hangs, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hangs.Close()
+	leads := &brain{orders: func(asks []psg.Ask, _ uint64) []psg.Order { return []psg.Order{{Kind: psg.Grant, Ask: asks[0].ID}} }}
+	client := dial(t, serveBrain(t, leads), hangs.Addr().String())
+	client.prefer(hangs.Addr().String(), true)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := client.Place(ctx, psg.Ask{ID: "a"}, 0); err == nil {
+		t.Fatal("an answer from a controller that hangs")
+	}
+	if order, err := client.Place(t.Context(), psg.Ask{ID: "a"}, 0); err != nil || order.Kind != psg.Grant {
+		t.Errorf("Place = %+v, %v, want the other controller's grant", order, err)
+	}
+}
+
 func TestErrors_CrossTheWire(t *testing.T) {
 	for _, want := range []error{psg.ErrInvalid, psg.ErrUnknown, psg.ErrBusy, psg.ErrNotLeader, psg.ErrUnavailable} {
 		b := &brain{err: fmt.Errorf("job %q: %w", "web", want)}

@@ -46,8 +46,9 @@ type Reserver interface {
 // Server is the gRPC face.
 type Server struct {
 	psgv1.UnimplementedPSGServiceServer
-	placer   Placer
-	reserver Reserver
+	placer     Placer
+	reserver   Reserver
+	rebalancer Rebalancer // nil: moves are not served
 }
 
 // NewServer returns the gRPC face of a controller.
@@ -144,11 +145,6 @@ func (s *Server) ReserveResources(ctx context.Context, request *psgv1.ReserveRes
 		return nil, status.Error(codes.Internal, err.Error())
 	}
 	return response, nil
-}
-
-// RebalanceNode is not served by this version.
-func (s *Server) RebalanceNode(context.Context, *psgv1.RebalanceNodeRequest) (*psgv1.RebalanceNodeResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "this version does not move running workloads: drain the node with `nomad node drain` instead")
 }
 
 // Preempt is not served by this version.
