@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/types"
 )
 
 // obstacle is why a rule cannot be decided by columns.
@@ -21,15 +22,30 @@ type obstacle struct {
 func (p *policy) obstacles() []obstacle {
 	var found []obstacle
 	reached := p.reached(p.pair.rules)
-	types := p.newTyper()
+	typer := p.newTyper()
 	for _, rule := range reached {
 		for clause := rule; clause != nil; clause = clause.Else {
-			if why := p.mayErr(types, clause); why != "" {
+			if why := p.mayErr(typer, clause); why != "" {
 				found = append(found, obstacle{rule, why})
 			}
 		}
 	}
+	for _, rule := range reached {
+		if name := ruleName(rule); slices.Contains(p.pair.rules, name) && !properly(name, typer.inside(rule.Body).of(rule.Head.Key)) {
+			found = append(found, obstacle{rule, fmt.Sprintf("line %d: its element is not certain to be right: %q", rule.Location.Row, elements(name))})
+		}
+	}
 	return append(found, conflicts(reached)...)
+}
+
+// properly reports whether all elements of a type are what a rule of the
+// contract may give.
+func properly(rule string, t types.Type) bool {
+	if rule == "deny" {
+		return within(t, types.S)
+	}
+	pair, ok := t.(*types.Array)
+	return ok && pair.Len() == 2 && pair.Dynamic() == nil && within(pair.Select(0), types.S) && within(pair.Select(1), types.N)
 }
 
 // reached are the rules that some rules of the contract depend on, themselves

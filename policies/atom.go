@@ -18,6 +18,7 @@ type atom struct {
 	holds  bool       // of an atom without columns
 	unsure bool
 	ready  bool
+	edits  uint64 // rises with each change
 }
 
 // dependencies are what an atom or vector reads.
@@ -76,6 +77,7 @@ func (a *atom) ensure(t *table) {
 		return
 	}
 	a.ready = true
+	a.edits++
 	at := &rowCells{}
 	if len(a.deps.columns) == 0 {
 		var err error
@@ -97,6 +99,9 @@ func (a *atom) refresh(_ *table, row int) {
 
 func (a *atom) set(at *rowCells) {
 	holds, err := a.test(at)
+	if holds != a.rows.Has(at.row) || err != nil || a.doubt != nil {
+		a.edits++
+	}
 	if holds {
 		a.rows.Set(at.row)
 	} else {

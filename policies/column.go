@@ -58,9 +58,18 @@ func (c *column) ensure(t *table) {
 	c.seen, c.ready = t.now.view, true
 	for row := range c.values {
 		v, err := c.read(t.now, row)
-		c.set(row, v, err)
+		if c.set(row, v, err); len(c.wrong) > maxWrong {
+			for ; row < len(c.values); row++ {
+				c.set(row, nil, err)
+			}
+			return
+		}
 	}
 }
+
+// maxWrong is how many cells of a column may be wrong before no more of it is
+// read: each may have taken long.
+const maxWrong = 64
 
 // load reads one cell again and tells who depends on it.
 func (c *column) load(t *table, row int) {

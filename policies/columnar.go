@@ -26,49 +26,17 @@ func (s *Set) columnar(ctx context.Context, i int, c *class, q *pairing, v *view
 	}
 	s.table.advance(v)
 	d := program.decide(&s.table)
-	for row, document := range q.view.nodes {
-		if q.view == v {
-			break
-		}
-		if document != v.nodes[row] {
-			mark(&d.doubt, row, len(v.nodes), true)
-		}
-	}
-	for _, rows := range slices.Concat(d.denied, d.scored) {
-		for word := range min(len(rows), len(d.doubt)) {
-			rows[word] &^= d.doubt[word]
-		}
-	}
-	scorings := program.scorings(q.policy, d)
 	s.table.mu.Unlock()
-	out := &outcome{program: program, decided: d, pairing: q, table: v, judged: map[int]*verdict{}}
-	for row := range d.doubt.All() {
-		out.judged[row] = q.judge(ctx, row)
+	if d.doubt.Count() > maxWrong {
+		return nil
 	}
-	a := out.answer(scorings)
-	if !s.spotCheck(ctx, out, a) {
+	o := &outcome{program: program, decided: d, pairing: q, table: v}
+	o.judge(ctx)
+	a := o.answer()
+	if !s.spotCheck(ctx, o, a) {
 		return nil
 	}
 	return a
-}
-
-// scorings are what the clauses of score give. The table's lock must be held.
-func (p *program) scorings(of *policy, d decided) []psg.Scoring {
-	var out []psg.Scoring
-	for i, s := range p.scores {
-		if d.scored[i] == nil {
-			continue
-		}
-		reason := psg.Reason{Source: of.source(), Text: s.reason}
-		if v := s.points.points.fixed; v != nil {
-			if milli, ok := milliPoints(v, s.points.weight); ok {
-				out = append(out, psg.Scoring{Reason: reason, Points: milli, Rows: d.scored[i]})
-			}
-			continue
-		}
-		out = s.points.scorings(out, reason, d.scored[i])
-	}
-	return out
 }
 
 // outcome is what a program decided, kept to explain it.
@@ -80,45 +48,78 @@ type outcome struct {
 	judged  map[int]*verdict // rows that were judged one by one
 }
 
-// answer puts together what was decided and what was judged.
-func (o *outcome) answer(scorings []psg.Scoring) *answer {
-	p, rows := o.pairing.policy, len(o.table.nodes)
-	a := &answer{policy: p, scorings: scorings}
-	byText := map[string]psg.Bitmap{}
-	add := func(text string, set psg.Bitmap) {
-		if byText[text] == nil {
-			byText[text] = psg.NewBitmap(rows)
-		}
-		byText[text].Or(set)
-	}
-	for i, d := range o.program.denials {
-		if o.decided.denied[i] != nil {
-			add(d.text, o.decided.denied[i])
-			if d.reason != nil || d.many {
-				a.texts = o.texts
+// judge judges, pair by pair, the rows that the columns say nothing of, and
+// those that are not in this view as they are in the table's.
+func (o *outcome) judge(ctx context.Context) {
+	alone := o.decided.doubt
+	if o.pairing.view != o.table {
+		alone = slices.Clone(alone)
+		for row, document := range o.pairing.view.nodes {
+			if document != o.table.nodes[row] {
+				mark(&alone, row, o.decided.rows, true)
 			}
 		}
 	}
-	scores := map[score]psg.Bitmap{}
-	for row, v := range o.judged {
-		for _, text := range v.denials {
-			markIn(byText, text, row, rows)
+	for row := range alone.All() {
+		if o.judged == nil {
+			o.judged = map[int]*verdict{}
 		}
-		for _, s := range v.scores {
-			markIn(scores, s, row, rows)
+		o.judged[row] = o.pairing.judge(ctx, row)
+	}
+}
+
+// answer puts together what was decided and what was judged.
+func (o *outcome) answer() *answer {
+	a := &answer{policy: o.pairing.policy, denials: o.decided.denials, scorings: o.decided.scorings}
+	if o.program.reasons {
+		a.texts = o.texts
+	}
+	if o.judged == nil {
+		return a
+	}
+	// Rulings share what was decided: what differs is put beside it.
+	a.denials, a.scorings = slices.Clone(a.denials), slices.Clone(a.scorings)
+	for i := range a.denials {
+		a.denials[i].Rows = without(a.denials[i].Rows, o.judged)
+	}
+	for i := range a.scorings {
+		a.scorings[i].Rows = without(a.scorings[i].Rows, o.judged)
+	}
+	alone := make(verdicts, o.decided.rows)
+	for row := range alone {
+		alone[row] = nothing
+		if v := o.judged[row]; v != nil {
+			alone[row] = v
 		}
 	}
-	for text, set := range byText {
-		a.denials = append(a.denials, psg.Denial{Reason: psg.Reason{Source: p.source(), Text: text}, Rows: set})
+	extra := answerOf(o.pairing.policy, alone)
+	if extra.texts != nil {
+		a.texts = o.texts
 	}
-	slices.SortFunc(a.denials, func(x, y psg.Denial) int { return cmp.Compare(x.Reason.Text, y.Reason.Text) })
-	for s, set := range scores {
-		a.scorings = append(a.scorings, psg.Scoring{Reason: psg.Reason{Source: p.source(), Text: s.reason}, Points: s.points, Rows: set})
-	}
-	slices.SortStableFunc(a.scorings, func(x, y psg.Scoring) int {
-		return cmp.Or(cmp.Compare(x.Reason.Text, y.Reason.Text), cmp.Compare(x.Points, y.Points))
-	})
+	a.denials, a.scorings = mergeDenials(a.denials, extra.denials), append(a.scorings, extra.scorings...)
 	return a
+}
+
+// mergeDenials has one denial for each text, in the order of texts.
+func mergeDenials(into, extra []psg.Denial) []psg.Denial {
+	for _, denial := range extra {
+		same := slices.IndexFunc(into, func(other psg.Denial) bool { return other.Reason == denial.Reason })
+		if same < 0 {
+			into = append(into, denial)
+		} else {
+			into[same].Rows.Or(denial.Rows)
+		}
+	}
+	slices.SortFunc(into, func(x, y psg.Denial) int { return cmp.Compare(x.Reason.Text, y.Reason.Text) })
+	return slices.DeleteFunc(into, func(denial psg.Denial) bool { return denial.Rows.Count() == 0 })
+}
+
+func without(rows psg.Bitmap, judged map[int]*verdict) psg.Bitmap {
+	out := slices.Clone(rows)
+	for row := range judged {
+		out.Clear(row)
+	}
+	return out
 }
 
 // texts are the reasons that deny a row. A clause that may give several, and

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
@@ -54,6 +55,7 @@ type compileLimits struct {
 	schemas      *ast.SchemaSet
 	sources      []string // data sources of the bundle, and what PSG gives itself
 	tier         Tier     // that no policy goes above
+	timeout      time.Duration
 }
 
 func limitsOf(dir string, bundle hclspec.Bundle) compileLimits {
@@ -61,7 +63,7 @@ func limitsOf(dir string, bundle hclspec.Bundle) compileLimits {
 	for _, source := range bundle.Sources {
 		roots = append(roots, source.Name)
 	}
-	return compileLimits{dir, deterministic(), schemas(bundle.Aggregates), roots, Columnar}
+	return compileLimits{dir, deterministic(), schemas(bundle.Aggregates), roots, Columnar, time.Second}
 }
 
 // deterministic is what this OPA can do, less the builtins that may answer

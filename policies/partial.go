@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/rego"
@@ -17,17 +18,18 @@ type partials struct {
 	module *ast.Module // the policy as it was parsed
 	rules  []string
 	ready  []rego.PreparedPartialQuery // by rule
+	limit  time.Duration               // of one evaluation
 }
 
 // preparePartials sets up partial evaluation. What is not known then: the node,
 // the time, and all data but the policy's own params. Inlining must stay
 // shallow: OPA's default loses what is undefined under a negation.
-func (p *policy) preparePartials(module *ast.Module) (*partials, error) {
+func (p *policy) preparePartials(module *ast.Module, limit time.Duration) (*partials, error) {
 	unknowns := []*ast.Term{ast.MustParseTerm("input.node"), ast.MustParseTerm("input.now"), ast.MustParseTerm("data.cluster")}
 	for _, source := range p.reads.sources {
 		unknowns = append(unknowns, ast.NewTerm(ast.DefaultRootRef.Append(ast.StringTerm(source))))
 	}
-	out := &partials{policy: p, module: module, rules: p.pair.rules}
+	out := &partials{policy: p, module: module, rules: p.pair.rules, limit: limit}
 	store := inmem.NewFromASTObject(ast.NewObject(field("params", p.params)))
 	for _, rule := range out.rules {
 		query := ast.NewBody(ast.Equality.Expr(ast.NewTerm(p.pkg.Append(ast.StringTerm(rule))), ast.VarTerm("x")))
@@ -61,6 +63,8 @@ type clause struct {
 // of evaluates one rule as far as a workload allows. An error means that the
 // policy must be evaluated pair by pair.
 func (q *partials) of(ctx context.Context, rule int, workload *ast.Term) (*residual, error) {
+	ctx, cancel := context.WithTimeout(ctx, q.limit)
+	defer cancel()
 	input := ast.NewObject(field("workload", workload))
 	left, err := q.ready[rule].Partial(ctx, rego.EvalParsedInput(input))
 	if err != nil {

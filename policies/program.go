@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,8 +15,13 @@ import (
 // program is one policy as it stands for all workloads of a class: those that
 // are alike in what the policy reads of them.
 type program struct {
+	policy  *policy
 	denials []denying
 	scores  []scoring
+	reasons bool // whether some have to be asked for
+
+	stamp uint64  // of what last was made from
+	last  decided // nil before the first decision
 }
 
 // denying is one clause of deny.
@@ -36,7 +42,7 @@ type scoring struct {
 // program grows a policy's program for a workload. An error says why there can
 // be none.
 func (t *table) program(ctx context.Context, p *policy, workload *ast.Term, class string) (*program, error) {
-	out := &program{}
+	out := &program{policy: p}
 	for i, rule := range p.partial.rules {
 		left, err := p.partial.of(ctx, i, workload)
 		if err != nil {
@@ -87,6 +93,7 @@ func (g *grower) clause(to *program, rule string, c clause, weight int64) error 
 			d.reason = reason
 		}
 		to.denials = append(to.denials, d)
+		to.reasons = to.reasons || d.many || d.reason != nil
 		return nil
 	}
 	return g.score(to, element, when, many, weight)
@@ -132,66 +139,131 @@ func pattern(element *ast.Term) string {
 	return "depends on the node"
 }
 
-// decided is what a program says of the rows of a view.
+// decided is what a program says of the rows of a view. It does not change:
+// rulings share it.
 type decided struct {
-	denied []psg.Bitmap // by clause of deny; nil where it denies nothing
-	scored []psg.Bitmap // by clause of score
-	doubt  psg.Bitmap   // rows of which it says nothing; nil for none
+	rows     int
+	denied   []psg.Bitmap // by clause of deny; nil where it denies nothing
+	denials  []psg.Denial // by text
+	scorings []psg.Scoring
+	scored   []psg.Bitmap // by clause of score
+	doubt    psg.Bitmap   // rows of which it says nothing; nil for none
 }
 
-// decide runs the program over the table's view.
+// decide runs the program over the table's view: deny is the union, over its
+// clauses, of the intersection of the rows where each condition holds. Where no
+// condition has changed on any row, the last decision stands.
 func (p *program) decide(t *table) decided {
-	d := decided{make([]psg.Bitmap, len(p.denials)), make([]psg.Bitmap, len(p.scores)), nil}
-	for i := range p.denials {
-		d.denied[i] = conjunction(t, p.denials[i].when, &d.doubt)
+	stamp := p.bring(t)
+	if stamp == p.stamp && p.last.rows == t.rows() {
+		return p.last
 	}
-	for i := range p.scores {
-		if d.scored[i] = conjunction(t, p.scores[i].when, &d.doubt); d.scored[i] != nil {
-			n := p.scores[i].points
-			n.ensure(t)
-			if n.doubt != nil {
-				if rows := intersection(n.doubt, d.scored[i]); rows != nil {
-					join(&d.doubt, rows)
-				}
-			}
+	d := decided{rows: t.rows(), denied: make([]psg.Bitmap, len(p.denials)), scored: make([]psg.Bitmap, len(p.scores))}
+	for i := range p.denials {
+		d.denied[i] = conjunction(d.rows, p.denials[i].when, &d.doubt)
+	}
+	for i, s := range p.scores {
+		d.scored[i] = conjunction(d.rows, s.when, &d.doubt)
+		if rows := make(psg.Bitmap, len(s.points.doubt)); d.scored[i] != nil && intersect(rows, s.points.doubt, d.scored[i][:len(rows)]) {
+			join(&d.doubt, rows)
 		}
 	}
+	for _, rows := range slices.Concat(d.denied, d.scored) {
+		for word := range min(len(rows), len(d.doubt)) {
+			rows[word] &^= d.doubt[word]
+		}
+	}
+	p.collect(&d)
+	p.stamp, p.last = stamp, d
 	return d
+}
+
+// bring brings all that the program reads up to date. What it returns differs
+// whenever something did.
+func (p *program) bring(t *table) uint64 {
+	var stamp uint64 = 1
+	for i := range p.denials {
+		for _, a := range p.denials[i].when {
+			a.ensure(t)
+			stamp += a.edits
+		}
+	}
+	for i := range p.scores {
+		for _, a := range p.scores[i].when {
+			a.ensure(t)
+			stamp += a.edits
+		}
+		p.scores[i].points.ensure(t)
+		stamp += p.scores[i].points.edits
+	}
+	return stamp
+}
+
+// collect makes denials and scorings of what was decided.
+func (p *program) collect(d *decided) {
+	for i, clause := range p.denials {
+		if d.denied[i] == nil {
+			continue
+		}
+		reason := psg.Reason{Source: p.policy.source(), Text: clause.text}
+		same := slices.IndexFunc(d.denials, func(other psg.Denial) bool { return other.Reason == reason })
+		if same < 0 {
+			d.denials = append(d.denials, psg.Denial{Reason: reason, Rows: d.denied[i]})
+			continue
+		}
+		d.denials[same].Rows = slices.Clone(d.denials[same].Rows)
+		d.denials[same].Rows.Or(d.denied[i])
+	}
+	slices.SortFunc(d.denials, func(x, y psg.Denial) int { return cmp.Compare(x.Reason.Text, y.Reason.Text) })
+	for i, s := range p.scores {
+		if d.scored[i] == nil {
+			continue
+		}
+		reason := psg.Reason{Source: p.policy.source(), Text: s.reason}
+		if milli, ok := milliPoints(s.points.points.fixed, s.points.weight); ok {
+			d.scorings = append(d.scorings, psg.Scoring{Reason: reason, Points: milli, Rows: d.scored[i]})
+			continue
+		}
+		d.scorings = s.points.scorings(d.scorings, reason, d.scored[i])
+	}
 }
 
 // conjunction is the rows where all atoms hold, nil for none. Rows where some
 // atom is in doubt go to doubt.
-func conjunction(t *table, atoms []*atom, doubt *psg.Bitmap) psg.Bitmap {
+func conjunction(n int, atoms []*atom, doubt *psg.Bitmap) psg.Bitmap {
 	for _, a := range atoms {
 		if len(a.deps.columns) > 0 {
 			continue
 		}
-		if a.ensure(t); a.unsure {
-			join(doubt, everyRow(t.rows()))
+		if a.unsure {
+			join(doubt, everyRow(n))
 		}
 		if !a.holds {
 			return nil
 		}
 	}
-	rows := everyRow(t.rows())
+	var rows psg.Bitmap
+	some := true
 	for _, a := range atoms {
 		if len(a.deps.columns) == 0 {
 			continue
 		}
-		a.ensure(t)
 		if a.doubt != nil {
 			join(doubt, a.doubt)
 		}
-		for i := range rows {
-			rows[i] &= a.rows[i]
+		if rows == nil {
+			rows = slices.Clone(a.rows)
+			continue
 		}
+		some = intersect(rows, rows, a.rows)
 	}
-	for _, word := range rows {
-		if word != 0 {
-			return rows
-		}
+	switch {
+	case rows == nil:
+		return everyRow(n)
+	case !some:
+		return nil
 	}
-	return nil
+	return rows
 }
 
 func join(to *psg.Bitmap, rows psg.Bitmap) {

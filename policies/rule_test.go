@@ -138,32 +138,31 @@ score contains ["b", 0.0005] if input.node.name
 score contains ["a", points] if some points in [0.5, 1.25]
 `)
 	ruling := rule(t, set, gpuJob("training", 2), cluster(nil, nil))
-	all := psg.Bitmap{3}
-	z := []psg.Denial{
-		{Reason: psg.Reason{Source: "policy z", Text: "n000"}, Rows: psg.Bitmap{1}},
-		{Reason: psg.Reason{Source: "policy z", Text: "n001"}, Rows: psg.Bitmap{2}},
-		{Reason: psg.Reason{Source: "policy z", Text: "one"}, Rows: all},
-		{Reason: psg.Reason{Source: "policy z", Text: "two"}, Rows: all},
+	if got := ruling.Rejected; !slices.Equal(got, []psg.Reason{{Source: "policy z", Text: "no more"}}) {
+		t.Errorf("rejected for %v", got)
 	}
-	audit := []psg.Denial{{Reason: psg.Reason{Source: "policy watch", Text: "no more"}, Rows: all}}
-	for _, denial := range z {
-		denial.Reason.Source = "policy watch"
-		audit = append(audit, denial)
+	if got := ruling.Protected; !slices.Equal(got, []psg.Reason{{Source: "policy z", Text: "mine"}}) {
+		t.Errorf("protected for %v", got)
 	}
-	want := psg.Ruling{
-		Workload:  psg.WorkloadID{Namespace: "default", Job: "job-training", Group: "g"},
-		Rejected:  []psg.Reason{{Source: "policy z", Text: "no more"}},
-		Protected: []psg.Reason{{Source: "policy z", Text: "mine"}},
-		Denials:   append(z, psg.Denial{Reason: psg.Reason{Source: "policy a", Text: "also"}, Rows: psg.Bitmap{2}}),
-		Scorings: []psg.Scoring{
-			{Reason: psg.Reason{Source: "policy z", Text: "never applied in audit"}, Points: 1000, Rows: psg.Bitmap{2}},
-			{Reason: psg.Reason{Source: "policy a", Text: "a"}, Points: 5250, Rows: all},
-			{Reason: psg.Reason{Source: "policy a", Text: "b"}, Points: 2, Rows: all},
-		},
-		Audit: audit,
+	want := []psg.Reason{
+		{Source: "policy z", Text: "n001"}, {Source: "policy z", Text: "one"}, {Source: "policy z", Text: "two"},
+		{Source: "policy a", Text: "also"},
 	}
-	if !reflect.DeepEqual(*ruling, want) {
-		t.Errorf("got  %+v\nwant %+v", *ruling, want)
+	if got := ruling.Why(1); !slices.Equal(got, want) {
+		t.Errorf("denied for %v", got)
+	}
+	audit := []psg.Reason{{Source: "policy watch", Text: "no more"}}
+	for _, reason := range want[:3] {
+		audit = append(audit, psg.Reason{Source: "policy watch", Text: reason.Text})
+	}
+	if got := ruling.WhyAudit(1); !slices.Equal(got, audit) {
+		t.Errorf("audit says %v", got)
+	}
+	if got := ruling.Denied(2).Count(); got != 2 {
+		t.Errorf("%d nodes are denied", got)
+	}
+	if got := ruling.Points(2); !slices.Equal(got, []int64{5252, 6252}) {
+		t.Errorf("points are %v", got)
 	}
 }
 
@@ -332,7 +331,7 @@ func TestRule_IsSafeForConcurrentUse(t *testing.T) {
 		group.Go(func() {
 			for range 3 {
 				got, err := set.Rule(t.Context(), w, snapshots[i%2])
-				if err != nil || !reflect.DeepEqual(&got, want[i%2]) {
+				if err != nil || !reflect.DeepEqual(said(&got, snapshots[i%2]), said(want[i%2], snapshots[i%2])) {
 					t.Errorf("got %+v, %v", got, err)
 				}
 			}

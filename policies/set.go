@@ -84,6 +84,7 @@ func (c Config) Load(dir string) (*Set, error) {
 	s.table.reset()
 	s.audit.every, s.audit.log = uint64(max(s.config.Sample, 0)), s.config.Log
 	limits := limitsOf(dir, bundle)
+	limits.timeout = s.config.Timeout
 	if s.config.MaxTier != nil {
 		limits.tier = *s.config.MaxTier
 	}

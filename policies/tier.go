@@ -64,7 +64,7 @@ func (p *policy) quicken(parsed *ast.Module, limits compileLimits) {
 		return
 	}
 	p.projection = p.project()
-	if p.partial, err = p.preparePartials(parsed); err != nil {
+	if p.partial, err = p.preparePartials(parsed, limits.timeout); err != nil {
 		p.why = []obstacle{{p.module().Rules[0], err.Error()}}
 	}
 }

@@ -24,6 +24,10 @@ type unit struct {
 	roots    roots
 }
 
+// maxUnitSteps bounds the evaluation of a unit on one node. What takes more is
+// not for columns.
+const maxUnitSteps = 20_000
+
 // eval evaluates the unit on a node; nil for none.
 func (u *unit) eval(v *view, d *document, data ast.Value) (ast.Value, error) {
 	input := make([][2]*ast.Term, 0, 3)
@@ -40,7 +44,7 @@ func (u *unit) eval(v *view, d *document, data ast.Value) (ast.Value, error) {
 	if u.roots.now {
 		input = append(input, field("now", v.now))
 	}
-	return u.program.Eval(0, ast.NewObject(input...), data, maxSteps, nil)
+	return u.program.Eval(0, ast.NewObject(input...), data, maxUnitSteps, nil)
 }
 
 // unit makes a tree of a term, or of a body that holds or does not.

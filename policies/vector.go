@@ -20,6 +20,7 @@ type vector struct {
 	values []int64
 	doubt  psg.Bitmap // rows whose points are none, or too many
 	ready  bool
+	edits  uint64 // rises with each change
 }
 
 // planes is enough for the most points, in milli-points, times the most weight.
@@ -45,6 +46,7 @@ func (n *vector) ensure(t *table) {
 		return
 	}
 	n.ready = true
+	n.edits++
 	n.planes, n.doubt, n.values = [2][planes]psg.Bitmap{}, nil, make([]int64, t.rows())
 	at := &rowCells{}
 	for at.row = range t.rows() {
@@ -61,13 +63,20 @@ func (n *vector) refresh(t *table, row int) {
 func (n *vector) set(at *rowCells, rows int) {
 	v, err := n.points.eval(at)
 	milli, ok := milliPoints(v, n.weight)
-	mark(&n.doubt, at.row, rows, !ok || err != nil)
+	if ok = ok && err == nil; !ok || n.doubt != nil {
+		n.edits++
+		mark(&n.doubt, at.row, rows, !ok)
+	}
 	n.write(at.row, rows, milli)
 }
 
 // write sets a row's points: only the planes of the bits that differ change.
 func (n *vector) write(row, rows int, milli int64) {
 	old := n.values[row]
+	if old == milli {
+		return
+	}
+	n.edits++
 	n.values[row] = milli
 	for side, change := range [2][2]int64{{max(old, 0), max(milli, 0)}, {max(-old, 0), max(-milli, 0)}} {
 		for i, differ := 0, change[0]^change[1]; differ != 0; i, differ = i+1, differ>>1 {
@@ -93,12 +102,18 @@ func mark(rows *psg.Bitmap, row, n int, in bool) {
 
 // scorings adds what the vector gives to some rows.
 func (n *vector) scorings(to []psg.Scoring, reason psg.Reason, rows psg.Bitmap) []psg.Scoring {
-	for side, sign := range [2]int64{1, -1} {
-		for i, plane := range n.planes[side] {
+	var room []uint64 // one allocation for all planes
+	for side, sign := range [2]int64{-1, 1} {
+		for i, plane := range n.planes[1-side] {
 			if plane == nil {
 				continue
 			}
-			if both := intersection(plane, rows); both != nil {
+			if len(room) < len(rows) {
+				room = make([]uint64, 20*len(rows))
+			}
+			both := psg.Bitmap(room[:len(rows):len(rows)])
+			if intersect(both, plane, rows) {
+				room = room[len(rows):]
 				to = append(to, psg.Scoring{Reason: reason, Points: sign << i, Rows: both})
 			}
 		}
@@ -106,20 +121,16 @@ func (n *vector) scorings(to []psg.Scoring, reason psg.Reason, rows psg.Bitmap) 
 	return to
 }
 
-// intersection is nil when nothing is in both.
-func intersection(a, b psg.Bitmap) psg.Bitmap {
+// intersect puts the rows of both a and b into to, and reports whether there
+// are any.
+func intersect(to, a, b psg.Bitmap) bool {
 	var any uint64
-	for i := range a {
-		any |= a[i] & b[i]
+	a, b = a[:len(to)], b[:len(to)]
+	for i := range to {
+		to[i] = a[i] & b[i]
+		any |= to[i]
 	}
-	if any == 0 {
-		return nil
-	}
-	out := make(psg.Bitmap, len(a))
-	for i := range a {
-		out[i] = a[i] & b[i]
-	}
-	return out
+	return any != 0
 }
 
 // milliPoints are points as they are kept: times the weight, in float64

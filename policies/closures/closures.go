@@ -117,12 +117,13 @@ func FromPlan(plan *ir.Policy, capabilities *ast.Capabilities) (*Program, error)
 	return p, nil
 }
 
-// ErrBudget says that an evaluation took more steps than it may.
+// ErrBudget says that an evaluation took more steps than it may, or was
+// cancelled.
 var ErrBudget = errors.New("budget of steps exceeded")
 
 // Eval evaluates one entry point. Its value is nil when it is undefined. The
 // budget is a number of calls and of elements iterated over; cancel, which may
-// be nil, ends builtins that poll it.
+// be nil, is polled, also by builtins that can take long.
 func (p *Program) Eval(entry int, input, data ast.Value, budget int, cancel topdown.Cancel) (ast.Value, error) {
 	results, err := p.Results(entry, input, data, budget, cancel)
 	if err != nil || len(results) == 0 {

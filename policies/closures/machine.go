@@ -65,7 +65,7 @@ func (m *machine) fail(err error) int {
 // step counts one call or element.
 func (m *machine) step() bool {
 	m.steps--
-	if m.steps < 0 {
+	if m.steps < 0 || m.steps&255 == 0 && m.builtin.Cancel != nil && m.builtin.Cancel.Cancelled() {
 		m.err = ErrBudget
 	}
 	return m.err == nil
