@@ -256,3 +256,22 @@ func TestPreempt_FewestThenLowestAndNeverProtected(t *testing.T) {
 	want(map[psg.WorkloadID]*psg.Ruling{mid.ID: protect(mid)}, "l1", "l2")
 	want(map[psg.WorkloadID]*psg.Ruling{mid.ID: protect(mid), low.ID: protect(low)})
 }
+
+func TestPreempt_ManyVictimsButNoneForNothing(t *testing.T) {
+	small, idle, fixed, urgent := plainWorkload("small", 5), plainWorkload("idle", 1), plainWorkload("fixed", 1), plainWorkload("urgent", 1)
+	small.Request, idle.Request = psg.Resources{psg.CPU: 700}, psg.Resources{psg.Disk: 10}
+	fixed.Request, urgent.Request = psg.Resources{psg.CPU: 500}, psg.Resources{psg.CPU: 2500}
+	small.Priority, idle.Priority, fixed.Priority = 2, 1, 1
+	small.Preemptible, idle.Preemptible = true, true // fixed is not
+	c := newCluster(Config{}, small, idle, fixed, urgent, plainNode("n1"))
+	wantPlaced(t, c.commit(append(asksFor(small, 5), gate(idle, "i", "n1"), gate(fixed, "f", "n1"))...), 7)
+	found, ok := c.Preempt(Problem{Now: at, Rows: c.rows}, asksFor(urgent, 1)[0])
+	if !ok || len(found.Victims) != 4 {
+		t.Fatalf("%t, %d victims", ok, len(found.Victims))
+	}
+	for _, v := range found.Victims {
+		if v.Ask.Workload != small.ID {
+			t.Errorf("victim %s frees nothing that is needed", v.Ask.ID)
+		}
+	}
+}

@@ -91,12 +91,13 @@ func TestSolve_LeavesTheEngineAsItWas(t *testing.T) {
 }
 
 func TestSolve_GangsAreWholeOrNothing(t *testing.T) {
+	whole, none := 0, 0
 	for seed := range uint64(60) {
 		w := newWorld(9000 + seed)
 		for _, id := range w.ids() {
 			d := w.twin.workloads[id]
 			if w.rng.IntN(2) == 0 {
-				d.Gang = psg.GangID(w.pick("g1", "g2"))
+				d.Gang, d.Count = psg.GangID(w.pick("g1", "g2")), 1+w.rng.IntN(2)
 				w.twin.workloads[id] = d
 				w.Apply(psg.WorkloadChanged{Workload: d})
 			}
@@ -110,9 +111,18 @@ func TestSolve_GangsAreWholeOrNothing(t *testing.T) {
 			placed[w.twin.workloads[q.Ask.Workload].Gang]++
 		}
 		for _, gang := range []psg.GangID{"g1", "g2"} {
+			switch {
+			case asked[gang] > 0 && placed[gang] == asked[gang]:
+				whole++
+			case asked[gang] > 0:
+				none++
+			}
 			if placed[gang] != 0 && placed[gang] != asked[gang] {
 				t.Fatalf("seed %d: %d of %d of gang %s placed", seed, placed[gang], asked[gang], gang)
 			}
 		}
+	}
+	if whole < 3 || none < 3 {
+		t.Errorf("%d gangs placed, %d not: the test shows little", whole, none)
 	}
 }

@@ -146,3 +146,26 @@ func TestSolve_StopLeavesTheRestUnreached(t *testing.T) {
 		t.Errorf("unreached %v", plan.Unreached)
 	}
 }
+
+func TestSolve_RoomGivenUpIsThereForTheNextAsk(t *testing.T) {
+	w, next := plainWorkload("web", 1), plainWorkload("next", 1)
+	w.Request[psg.CPU], next.Request[psg.CPU], next.Priority = 3000, 3000, 1
+	c := newCluster(Config{}, w, next, plainNode("n1"), plainNode("n2"))
+	wantPlaced(t, c.commit(hold(w, "r1")), 1) // on n1
+	plan := c.commit(gate(w, "alloc1", "n2"), gate(next, "alloc2", "n1"))
+	wantPlaced(t, plan, 2)
+	c.wantWithinCapacity(t)
+}
+
+func TestSolve_GrantKeepsWhatTheReservationGrewTo(t *testing.T) {
+	w := plainWorkload("web", 1)
+	c := newCluster(Config{}, w, plainNode("n1"))
+	grown := c.solve(hold(w, "r1")).Placements[0]
+	grown.Request[psg.Memory] = 4096
+	c.Apply(psg.Placed{Placement: grown})
+	plan := c.commit(gate(w, "alloc1", "n1"))
+	wantPlaced(t, plan, 1)
+	if got := plan.Placements[0].Request; got[psg.Memory] != 4096 || got[psg.CPU] != 500 {
+		t.Errorf("holds %s", got)
+	}
+}

@@ -55,8 +55,9 @@ func (e *Engine) newSolver(p Problem) *solver {
 	e.setRows(p.Rows)
 	s := &solver{
 		e: e, p: p, works: make([]*workload, len(p.Asks)), answers: make([]answer, len(p.Asks)),
-		gangs: make(map[psg.GangID][]int),
-		room:  slabs{size: max(1, min(mostPerSlab, len(p.Asks)))},
+		gangs:   make(map[psg.GangID][]int),
+		journal: make([]entry, 0, len(p.Asks)),
+		room:    slabs{size: max(1, min(mostPerSlab, len(p.Asks)))},
 	}
 	s.line()
 	return s
