@@ -26,8 +26,16 @@ func (a *answer) addTo(ruling *psg.Ruling) {
 		ruling.Audit = append(ruling.Audit, a.denials...)
 		return
 	}
-	ruling.Denials = append(ruling.Denials, a.denials...)
-	ruling.Scorings = append(ruling.Scorings, a.scorings...)
+	ruling.Denials = joined(ruling.Denials, a.denials)
+	ruling.Scorings = joined(ruling.Scorings, a.scorings)
+}
+
+// joined is one list of two, which may be shared: neither is written to.
+func joined[T any](a, b []T) []T {
+	if len(a) == 0 && len(b) > 0 {
+		return slices.Clip(b)
+	}
+	return append(a, b...)
 }
 
 // why are the texts of a row.

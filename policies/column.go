@@ -74,14 +74,29 @@ const maxWrong = 64
 // load reads one cell again and tells who depends on it.
 func (c *column) load(t *table, row int) {
 	v, err := c.read(t.now, row)
-	old := c.values[row]
-	if err == nil && c.wrong[row] == nil && (v == nil) == (old == nil) && (v == nil || ast.Compare(v, old) == 0) {
+	if err == nil && c.wrong[row] == nil && c.equal(row, v) {
 		return
 	}
 	c.set(row, v, err)
 	for _, r := range c.used {
 		r.refresh(t, row)
 	}
+}
+
+// equal reports whether a cell is of a value. Most numbers that differ do so as
+// float64s, which is told faster.
+func (c *column) equal(row int, v ast.Value) bool {
+	old := c.values[row]
+	if v == nil || old == nil {
+		return v == nil && old == nil
+	}
+	if number, ok := v.(ast.Number); ok {
+		f, _ := number.Float64()
+		if was := c.floats[row]; f < was || f > was {
+			return false
+		}
+	}
+	return ast.Compare(v, old) == 0
 }
 
 func (c *column) set(row int, v ast.Value, err error) {

@@ -26,7 +26,7 @@ type Config struct {
 	// processors when zero.
 	Workers int
 	// Sample is how many pairs there are to one that is checked against OPA when
-	// a faster tier has judged it; a million when zero, no check below zero.
+	// a faster tier has judged it; ten million when zero, no check below zero.
 	Sample int
 	// MaxTier bounds the tiers; nil bounds nothing. Tests and benchmarks set it.
 	MaxTier *Tier
@@ -42,7 +42,7 @@ func (c Config) withDefaults() Config {
 		c.Workers = runtime.GOMAXPROCS(0)
 	}
 	if c.Sample == 0 {
-		c.Sample = 1_000_000
+		c.Sample = 10_000_000
 	}
 	return c
 }

@@ -22,6 +22,52 @@ type unit struct {
 	fields   []int // of the node that it reads
 	workload *ast.Term
 	roots    roots
+	guard    *guard
+}
+
+// guard is data that a unit reads by a field of the node: where there is none,
+// which for most nodes is so of maintenance windows and the like, nothing has to
+// be evaluated.
+type guard struct {
+	source string
+	field  int
+	keys   []string
+}
+
+// shut reports whether the unit gives nothing for a node.
+func (g *guard) shut(v *view, d *document) bool {
+	source := v.sources[g.source]
+	if source == nil {
+		return true
+	}
+	name, ok := d.at(g.field, g.keys).(ast.String)
+	return ok && closures.Get(source.Value, ast.NewTerm(name)) == nil
+}
+
+// guardOf finds the guard of conditions that must hold together: one that reads
+// data.SOURCE[input.node.FIELD], and so does not hold where that is undefined.
+func (g *grower) guardOf(body ast.Body) *guard {
+	for _, expr := range body {
+		if expr.Negated || len(expr.With) > 0 || operator(expr) != "eq" {
+			continue
+		}
+		for _, term := range expr.Operands() {
+			ref, ok := term.Value.(ast.Ref)
+			if !ok || len(ref) < 3 || !ref[0].Equal(ast.DefaultRootDocument) {
+				continue
+			}
+			source, _ := ref[1].Value.(ast.String)
+			key, isRef := ref[2].Value.(ast.Ref)
+			path, plain := names(key)
+			if !isRef || !plain || len(path) < 3 || path[0] != "input" || path[1] != "node" || !slices.Contains(g.residual.policy.reads.sources, string(source)) {
+				continue
+			}
+			if i, ok := fieldIndex(path[2]); ok {
+				return &guard{string(source), i, path[3:]}
+			}
+		}
+	}
+	return nil
 }
 
 // maxUnitSteps bounds the evaluation of a unit on one node. What takes more is
@@ -30,6 +76,9 @@ const maxUnitSteps = 20_000
 
 // eval evaluates the unit on a node; nil for none.
 func (u *unit) eval(v *view, d *document, data ast.Value) (ast.Value, error) {
+	if u.guard != nil && u.guard.shut(v, d) {
+		return nil, nil
+	}
 	input := make([][2]*ast.Term, 0, 3)
 	if d != nil {
 		fields := make([][2]*ast.Term, len(u.fields))
@@ -73,6 +122,7 @@ func (g *grower) unit(term *ast.Term, body ast.Body) (*tree, error) {
 	if reads.workload {
 		u.workload = g.workload
 	}
+	u.guard = g.guardOf(body)
 	compile := func() error { return u.compile(g, term, body, reads) }
 	if len(u.fields) == 0 {
 		p, err := g.table.unitParam(key, u, compile)
