@@ -92,7 +92,8 @@ func (e *Engine) lost(s *shape, n *node, v *verdict) (loss int64, card int) {
 	free, used, opened := n.free, int64(0), int64(0)
 	switch {
 	case s.plain != nil && wantsWhole(s.plain):
-		free, used = n.withoutWhole(v.cards[0], s.plain.Count)
+		after := e.worthWithoutWhole(n, v.cards[0], s.plain.Count, cpu, memory)
+		return (before-after)/weightTotal - wholeCard*int64(s.plain.Count), -1
 	case len(s.devices) > 0:
 		free = slices.Clone(n.free)
 		shares, _ := n.assign(s, v)
@@ -167,18 +168,22 @@ func seen(noted *[8]int64, value int64) bool {
 	return false
 }
 
-// withoutWhole is what would be free on a node's cards without the first so
-// many whole ones of a set.
-func (n *node) withoutWhole(set uint64, count int) (free []int64, used int64) {
-	free = slices.Clone(n.free)
-	for i := range free {
-		if count > 0 && free[i] == wholeCard && n.cards[i].shares == 0 && set>>i&1 != 0 {
-			free[i] = 0
-			used += wholeCard
+// worthWithoutWhole is the worth of a node without the first so many whole
+// cards of a set.
+func (e *Engine) worthWithoutWhole(n *node, set uint64, count int, cpu, memory int64) int64 {
+	var taken uint64
+	for i := range n.free {
+		if count > 0 && n.free[i] == wholeCard && n.cards[i].shares == 0 && set>>i&1 != 0 {
+			n.free[i] = 0
+			taken |= 1 << i
 			count--
 		}
 	}
-	return free, used
+	worth := e.worth(n.slot, n.free, cpu, memory)
+	for ; taken != 0; taken &= taken - 1 {
+		n.free[bits.TrailingZeros64(taken)] = wholeCard
+	}
+	return worth
 }
 
 // floorDiv rounds towards minus infinity, so that steps are of one width.
