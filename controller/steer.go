@@ -38,6 +38,9 @@ const (
 	// steerHold is how long room stays reserved for an allocation that is steered.
 	steerHold     = 2 * time.Minute
 	reserveWithin = 5 * time.Second
+	// stopWithin is how long a stopped allocation may take to end before it is
+	// stopped again: longer than a gate ever needs.
+	stopWithin = 10 * time.Second
 	// steerRetry is the first wait after a failure; it doubles up to stageEvery.
 	steerRetry = time.Second
 )
@@ -128,6 +131,7 @@ func (c *Controller) guide(ctx context.Context, job psg.JobID, strays []psg.AskS
 	for i := range strays {
 		held, err := c.reserveFor(ctx, &strays[i])
 		if err != nil {
+			c.steers.refund(job)
 			return err
 		}
 		planned[strays[i].Ask.ID] = held
@@ -135,6 +139,7 @@ func (c *Controller) guide(ctx context.Context, job psg.JobID, strays []psg.AskS
 	workloads, asks := c.job(job)
 	changed, err := to.Steer(ctx, psg.Steering{Job: job, Hints: hints(workloads, asks), Supersede: true}, c.mustLead)
 	if err != nil && !errors.Is(err, psg.ErrUnknown) { // without a hint it may still come out elsewhere
+		c.steers.refund(job)
 		return err
 	}
 	c.steers.count(changed, 0)
@@ -156,6 +161,9 @@ func (c *Controller) guide(ctx context.Context, job psg.JobID, strays []psg.AskS
 		stopped++
 	}
 	c.steers.count(false, stopped)
+	if stopped > 0 {
+		c.steers.again(job, time.Now().Add(stopWithin))
+	}
 	c.config.Log.Info("steered", "namespace", job.Namespace, "job", job.Job, "stopped", stopped, "new_version", changed)
 	return nil
 }
@@ -189,6 +197,7 @@ func (c *Controller) release(ctx context.Context, job psg.JobID, workloads []psg
 	}
 	changed, err := to.Steer(ctx, psg.Steering{Job: job, Hints: hints(workloads, asks), Release: true}, c.mustLead)
 	if err != nil {
+		c.steers.refund(job)
 		return err
 	}
 	c.steers.count(changed, 0)

@@ -27,7 +27,8 @@ const (
 // It reserves each destination before it hints, and hints before it stops: a
 // move whose destination cannot be had, or is lost, leaves its source running.
 // What Nomad places by itself, what runs on every node, and what policy protects
-// stays. Whoever wants the node empty asks again until nothing is ordered.
+// stays. It is not counted against the stages of a job: it moves nothing unasked.
+// Whoever wants the node empty asks again until nothing is ordered.
 //
 // Errors: psg.ErrUnknown (no such node), psg.ErrNotLeader, psg.ErrUnavailable
 // (nobody carries moves out).
@@ -135,10 +136,6 @@ func (c *Controller) spares(id psg.WorkloadID) bool {
 // move moves one allocation away from a node.
 func (c *Controller) move(ctx context.Context, source *psg.AskStatus, from psg.NodeID, to Orchestrator) (psg.Order, error) {
 	job := source.Ask.Workload.JobID()
-	c.steers.note(job, time.Now())
-	if !c.steers.spend(job, time.Now()) {
-		return psg.Order{}, fmt.Errorf("%d changes of the job within %v: %w", maxStages, stageEvery, psg.ErrBusy)
-	}
 	room, err := c.destination(ctx, source, from)
 	if err != nil {
 		return psg.Order{}, err

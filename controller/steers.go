@@ -154,6 +154,24 @@ func (s *steers) spend(id psg.JobID, now time.Time) bool {
 	return true
 }
 
+// again has a job looked at once more later, whether or not there is news of it.
+func (s *steers) again(id psg.JobID, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if job := s.jobs[id]; job != nil && job.due.IsZero() {
+		job.due = at
+	}
+}
+
+// refund takes back what was spent on a change that was not made.
+func (s *steers) refund(id psg.JobID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if job := s.jobs[id]; job != nil && len(job.spent) > 0 {
+		job.spent = job.spent[:len(job.spent)-1]
+	}
+}
+
 func (s *steers) count(changed bool, stops int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

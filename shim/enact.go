@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/nomad/api"
 
@@ -181,11 +182,40 @@ func (e *Enactor) register(ctx context.Context, id psg.JobID, d *draft, submissi
 	if submission != nil {
 		request["Submission"] = submission
 	}
+	var answer api.JobRegisterResponse
 	write := (&api.WriteOptions{Namespace: id.Namespace}).WithContext(ctx)
-	if _, err := e.client.Raw().Write("/v1/jobs", request, nil, write); err != nil {
+	if _, err := e.client.Raw().Write("/v1/jobs", request, &answer, write); err != nil {
 		return fmt.Errorf("register job %q: %w", id.Job, err)
 	}
-	return nil
+	return e.evaluated(ctx, id, answer.EvalID)
+}
+
+// evaluateWithin bounds the wait for an evaluation. Behind a long queue of them
+// the wait ends without it, and what is then stopped may have to be again.
+const evaluateWithin = 5 * time.Second
+
+// evaluated waits until Nomad has carried out an evaluation. An allocation that
+// is stopped before the evaluation has updated it in place goes on running: the
+// update, made from an older state of it, undoes the stop.
+func (e *Enactor) evaluated(ctx context.Context, id psg.JobID, evaluation string) error {
+	if evaluation == "" {
+		return nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, evaluateWithin)
+	defer cancel()
+	asked := query(bounded, id.Namespace)
+	for bounded.Err() == nil {
+		found, meta, err := e.client.Evaluations().Info(evaluation, asked)
+		switch {
+		case err != nil && notFound(err), err == nil && found.Status != api.EvalStatusPending:
+			return nil
+		case err != nil && bounded.Err() == nil:
+			return fmt.Errorf("read evaluation of job %q: %w: %w", id.Job, psg.ErrUnavailable, err)
+		case err == nil:
+			asked.WaitIndex, asked.WaitTime = meta.LastIndex, time.Second
+		}
+	}
+	return ctx.Err()
 }
 
 // Stop stops one allocation, in whose place Nomad starts another. One that is

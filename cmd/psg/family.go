@@ -19,7 +19,7 @@ func families(stderr io.Writer) []*family {
 		{"alloc", "Explain allocations", stderr},
 		{"audit", "List and verify what was decided", stderr},
 		{"job", "Translate and explain jobs", stderr},
-		{"node", "Show nodes", stderr},
+		{"node", "Show and empty nodes", stderr},
 		{"policy", "Check and test policy bundles", stderr},
 		{"shim", "Serve and leave Nomad", stderr},
 	}

@@ -109,8 +109,12 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return ended(ctx, decider.Run(ctx)) })
-	group.Go(func() error { return rpc.NewServer(decider, decider).Serve(ctx, grpcListener, config.tls) })
-	group.Go(func() error { return rpc.ServeREST(ctx, httpListener, withRegistrations(rpc.REST(decider, head), decider)) })
+	group.Go(func() error {
+		return rpc.NewServer(decider, decider).Moving(decider).Serve(ctx, grpcListener, config.tls)
+	})
+	group.Go(func() error {
+		return rpc.ServeREST(ctx, httpListener, withRegistrations(rpc.REST(decider, head), decider))
+	})
 	group.Go(func() error { return ended(ctx, transport.WatchTelemetry(ctx, decider.Observe)) })
 	group.Go(func() error { return reloading(ctx, reload, rules, config, decider) })
 	config.log.Info("serving", "grpc", grpcListener.Addr(), "http", httpListener.Addr())

@@ -34,6 +34,7 @@ const maxPlanRequest = 64 << 20
 func withRegistrations(rest http.Handler, decider *controller.Controller) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", rest)
+	mux.Handle("POST /v1/node/{id}/rebalance", rebalance(decider))
 	post := func(path string, answer func(context.Context, planRequest) (any, error)) {
 		mux.HandleFunc("POST /v1/register/"+path, func(w http.ResponseWriter, r *http.Request) {
 			var request planRequest
@@ -63,6 +64,8 @@ func planStatus(err error) int {
 	switch {
 	case errors.Is(err, psg.ErrInvalid):
 		return http.StatusBadRequest
+	case errors.Is(err, psg.ErrUnknown):
+		return http.StatusNotFound
 	case errors.Is(err, psg.ErrBusy):
 		return http.StatusTooManyRequests
 	case errors.Is(err, psg.ErrNotLeader), errors.Is(err, psg.ErrUnavailable):

@@ -209,7 +209,7 @@ func (a *agent) stop(t *testing.T, name string) {
 	}
 	if t.Failed() && (name == "controller" || name == "proxy") { // what nomad agents say is rarely why
 		text := a.output.Bytes()
-		t.Logf("%s says:\n%s", name, text[max(0, len(text)-3000):])
+		t.Logf("%s says:\n%s", name, text[max(0, len(text)-9000):])
 	}
 }
 
