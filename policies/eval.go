@@ -42,21 +42,40 @@ func Eval(ctx context.Context, dir string, workload, snapshot []byte) (Report, e
 	if err := decodeStrictly("workload", workload, &w); err != nil {
 		return Report{}, err
 	}
-	var view psg.Snapshot
-	if err := decodeStrictly("snapshot", snapshot, &view); err != nil {
+	view, err := decodeSnapshot(snapshot)
+	if err != nil {
 		return Report{}, err
+	}
+	ruling, err := set.Rule(ctx, &w, view)
+	if err != nil {
+		return Report{}, err
+	}
+	return NewReport(&ruling, view), nil
+}
+
+func decodeSnapshot(data []byte) (*psg.Snapshot, error) {
+	var view psg.Snapshot
+	if err := decodeStrictly("snapshot", data, &view); err != nil {
+		return nil, err
 	}
 	view.Sort()
 	for i := 1; i < len(view.Nodes); i++ {
 		if view.Nodes[i].ID == view.Nodes[i-1].ID {
-			return Report{}, fmt.Errorf("snapshot: %w: node %q is there twice", psg.ErrInvalid, view.Nodes[i].ID)
+			return nil, fmt.Errorf("snapshot: %w: node %q is there twice", psg.ErrInvalid, view.Nodes[i].ID)
 		}
 	}
-	ruling, err := set.Rule(ctx, &w, &view)
-	if err != nil {
-		return Report{}, err
+	return &view, nil
+}
+
+// addPart adds points to the part of a score that has a name.
+func addPart(parts []psg.ScorePart, name string, points int64) []psg.ScorePart {
+	for i := range parts {
+		if parts[i].Name == name {
+			parts[i].Points += points
+			return parts
+		}
 	}
-	return NewReport(&ruling, &view), nil
+	return append(parts, psg.ScorePart{Name: name, Points: points})
 }
 
 func decodeStrictly(what string, data []byte, into any) error {
@@ -81,14 +100,10 @@ func NewReport(ruling *psg.Ruling, snapshot *psg.Snapshot) Report {
 		for _, scoring := range ruling.Scorings {
 			if scoring.Rows.Has(row) {
 				v.Score += scoring.Points
-				v.Scores = append(v.Scores, psg.ScorePart{Name: scoring.Reason.Source + ": " + scoring.Reason.Text, Points: scoring.Points})
+				v.Scores = addPart(v.Scores, scoring.Reason.Source+": "+scoring.Reason.Text, scoring.Points)
 			}
 		}
-		for _, denial := range ruling.Audit {
-			if denial.Rows.Has(row) {
-				v.Audit = append(v.Audit, denial.Reason)
-			}
-		}
+		v.Audit = ruling.WhyAudit(row)
 		report.Nodes[row] = v
 	}
 	return report

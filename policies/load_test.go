@@ -144,7 +144,7 @@ func TestLoad_WarnsOfWhatIsLikelyAMistake(t *testing.T) {
 
 func TestCheck_DescribesTheBundle(t *testing.T) {
 	var out bytes.Buffer
-	if err := Check("library/compliance", &out); err != nil {
+	if err := Check("library/compliance", &out, false); err != nil {
 		t.Fatal(err)
 	}
 	want := "bundle compliance 1.0.0: policies=1 aggregates=0 tenants=0 sources=1\n" +
@@ -153,7 +153,7 @@ func TestCheck_DescribesTheBundle(t *testing.T) {
 		t.Errorf("got\n%swant\n%s", out.String(), want)
 	}
 	out.Reset()
-	if err := Check(bundleDir(t, suspicious), &out); err != nil || !strings.Contains(out.String(), "warning: ") {
+	if err := Check(bundleDir(t, suspicious), &out, false); err != nil || !strings.Contains(out.String(), "warning: ") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }

@@ -62,9 +62,12 @@ func commands(ctx context.Context, stdout, stderr io.Writer) map[string]cli.Comm
 		nodeRebalanceCommand(),
 		nodeStatusCommand(),
 		policyCheckCommand(),
+		policyDiffCommand(),
+		policyEvalCommand(),
 		policyTestCommand(),
 		shimDetachCommand(),
 		shimProxyCommand(),
+		simulateOpenbCommand(),
 		statusCommand(),
 		versionCommand(),
 	} {

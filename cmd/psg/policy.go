@@ -7,17 +7,21 @@ import (
 )
 
 func policyCheckCommand() *command {
+	var verbose bool
 	return &command{
-		name: "policy check", args: "DIR",
+		name: "policy check", args: "[-verbose] DIR",
 		synopsis: "Load a policy bundle as a controller would, and say what is in it",
 		help: `
 Reads DIR/bundle.hcl and the Rego it names. Prints each policy with its mode and
 rules, and warnings. A fault is reported with file, line and column.`,
+		define: func(flags *flag.FlagSet) {
+			flags.BoolVar(&verbose, "verbose", false, "print how each rule is evaluated, and why not faster")
+		},
 		run: func(c *command, args []string) error {
 			if len(args) != 1 {
 				return usagef("want one bundle directory, have %d", len(args))
 			}
-			return policies.Check(args[0], c.stdout)
+			return policies.Check(args[0], c.stdout, verbose)
 		},
 	}
 }

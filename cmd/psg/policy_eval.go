@@ -1,0 +1,44 @@
+package main
+
+import (
+	"flag"
+	"os"
+
+	"github.com/psgrid/psg/policies"
+)
+
+func policyEvalCommand() *command {
+	var workload, snapshot string
+	var out output
+	return &command{
+		name: "policy eval", args: "[-json|-t TEMPLATE] -workload FILE -snapshot FILE DIR",
+		synopsis: "Show what a policy bundle says of a workload on each node",
+		help: `
+Rules on the workload over the nodes of the snapshot, each the JSON of the type
+of that name, and prints for each node whether it is allowed, why not, and its
+score.`,
+		define: func(flags *flag.FlagSet) {
+			flags.StringVar(&workload, "workload", "", "JSON `file` of the workload")
+			flags.StringVar(&snapshot, "snapshot", "", "JSON `file` of the cluster")
+			out.define(flags)
+		},
+		run: func(c *command, args []string) error {
+			if len(args) != 1 || workload == "" || snapshot == "" {
+				return usagef("want one bundle directory, -workload and -snapshot")
+			}
+			w, err := os.ReadFile(workload)
+			if err != nil {
+				return err
+			}
+			s, err := os.ReadFile(snapshot)
+			if err != nil {
+				return err
+			}
+			report, err := policies.Eval(c.ctx, args[0], w, s)
+			if err != nil {
+				return err
+			}
+			return out.print(c.stdout, report, report.WriteText)
+		},
+	}
+}
