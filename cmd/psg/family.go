@@ -22,6 +22,7 @@ func families(stderr io.Writer) []*family {
 		{"node", "Show and empty nodes", stderr},
 		{"policy", "Check and test policy bundles", stderr},
 		{"shim", "Serve and leave Nomad", stderr},
+		{"simulate", "Replay published traces", stderr},
 	}
 }
 
