@@ -3,6 +3,9 @@ package policies
 import (
 	"fmt"
 	"sync/atomic"
+	"time"
+
+	"github.com/psgrid/psg/hclspec"
 )
 
 // Store holds the set in force and replaces it while it is in use.
@@ -38,6 +41,22 @@ func (s *Store) Reload(dir string) error {
 		}
 		if s.current.CompareAndSwap(before, next) {
 			return nil
+		}
+	}
+}
+
+// Sources are the data sources of the set in force.
+func (s *Store) Sources() []hclspec.Source { return s.Current().Bundle().Sources }
+
+// Feed feeds the set in force; see Set.Feed.
+func (s *Store) Feed(source string, value any, at time.Time) error {
+	for {
+		set := s.Current()
+		if err := set.Feed(source, value, at); err != nil {
+			return err
+		}
+		if s.Current() == set {
+			return nil // else a reload may have missed it
 		}
 	}
 }
