@@ -34,46 +34,84 @@ func (b *Bus) streams() []jetstream.StreamConfig {
 			DenyPurge:   true,
 			Replicas:    max(1, b.config.Replicas),
 		},
-		{
-			Name:              telemetryStream,
-			Description:       "PSG's telemetry: the last five minutes, in memory",
-			Subjects:          []string{telemetrySubject + "*"},
-			Storage:           jetstream.MemoryStorage,
-			Discard:           jetstream.DiscardOld,
-			MaxAge:            5 * time.Minute,
-			MaxMsgsPerSubject: 1500, // 200 ms for five minutes
-			MaxBytes:          256 << 20,
-			Replicas:          1,
-		},
 	}
 }
 
-// createTimeout is how long creating everything may take.
-const createTimeout = 10 * time.Second
+// telemetryConfig is what is kept of telemetry.
+func telemetryConfig() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:              telemetryStream,
+		Description:       "PSG's telemetry: the last five minutes, in memory",
+		Subjects:          []string{telemetrySubject + "*"},
+		Storage:           jetstream.MemoryStorage,
+		Discard:           jetstream.DiscardOld,
+		MaxAge:            5 * time.Minute,
+		MaxMsgsPerSubject: 1500, // 200 ms for five minutes
+		MaxBytes:          256 << 20,
+		Replicas:          1,
+	}
+}
+
+// createTimeout is how long creating one stream may take. A cluster that has
+// not elected its leaders yet loses the question: asking again soon is better
+// than waiting long.
+const createTimeout = 3 * time.Second
 
 // CreateStreams creates PSG's streams, or brings them to this version's limits.
-// Controllers call it; agents need neither do it nor have the right to.
+// Controllers call it; agents need neither do it nor have the right to. It may
+// be repeated after an error.
 func (b *Bus) CreateStreams(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, createTimeout)
-	defer cancel()
 	for _, config := range b.streams() {
-		if _, err := b.js.CreateOrUpdateStream(ctx, config); err != nil {
-			return fmt.Errorf("create stream %s: %w", config.Name, err)
+		if err := b.createStream(ctx, config); err != nil {
+			return err
 		}
 	}
-	if _, err := b.js.CreateOrUpdateKeyValue(ctx, b.leaseBucket()); err != nil {
-		return fmt.Errorf("create bucket %s: %w", leaseBucket, err)
+	err := create(ctx, "bucket "+leaseBucket, func(ctx context.Context) error {
+		_, err := b.js.CreateOrUpdateKeyValue(ctx, b.leaseBucket())
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	images := jetstream.ObjectStoreConfig{
+	err = create(ctx, "bucket "+imageBucket, func(ctx context.Context) error {
+		_, err := b.js.CreateOrUpdateObjectStore(ctx, b.imageBucket())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := b.createStream(ctx, telemetryConfig()); err != nil {
+		// It is on one server, which may be down; controllers hear telemetry
+		// without it.
+		b.config.Log.Warn("telemetry is not kept", "error", err)
+	}
+	return nil
+}
+
+func (b *Bus) createStream(ctx context.Context, config jetstream.StreamConfig) error {
+	return create(ctx, "stream "+config.Name, func(ctx context.Context) error {
+		_, err := b.js.CreateOrUpdateStream(ctx, config)
+		return err
+	})
+}
+
+func create(ctx context.Context, name string, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	defer cancel()
+	if err := do(ctx); err != nil {
+		return fmt.Errorf("create %s: %w", name, err)
+	}
+	return nil
+}
+
+// imageBucket keeps images of the ledger's state; Images forgets the old ones.
+func (b *Bus) imageBucket() jetstream.ObjectStoreConfig {
+	return jetstream.ObjectStoreConfig{
 		Bucket:      imageBucket,
 		Description: "PSG's images of the ledger's state: the newest three",
 		Storage:     jetstream.FileStorage,
 		Replicas:    max(1, b.config.Replicas),
 	}
-	if _, err := b.js.CreateOrUpdateObjectStore(ctx, images); err != nil {
-		return fmt.Errorf("create bucket %s: %w", imageBucket, err)
-	}
-	return nil
 }
 
 // leaseBucket keeps who leads. That of a server inside the only controller does

@@ -37,45 +37,52 @@ func check(t *testing.T, js jetstream.JetStream) *checker {
 		placed: map[string]*psgv1.Placement{}, everOn: map[string]string{}, over: map[string]bool{},
 		refused: map[string]bool{}, decided: map[string]bool{},
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var stream jetstream.Stream
-	eventually(t, time.Minute, "the ledger can be read", func() bool { // a server just started may lose a request
-		try, cancel := context.WithTimeout(ctx, 3*time.Second)
-		defer cancel()
+	var log [][]byte
+	eventually(t, time.Minute, "the ledger is read", func() bool { // a server just started loses requests
 		var err error
-		stream, err = js.Stream(try, "PSG_LEDGER")
+		log, err = readLog(t.Context(), js)
 		return err == nil
 	})
-	last := stream.CachedInfo().State.LastSeq
-	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
-	if err != nil {
-		t.Fatal(err)
-	}
-	messages, err := consumer.Messages()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer messages.Stop()
-	for c.records < last {
-		message, err := messages.Next(jetstream.NextContext(ctx))
-		if err != nil {
-			t.Fatal(err)
-		}
-		meta, err := message.Metadata()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c.records++; meta.Sequence.Stream != c.records {
-			t.Fatalf("record %d follows record %d", meta.Sequence.Stream, c.records-1)
-		}
+	for _, data := range log {
+		c.records++
 		var record psgv1.Record
-		if err := proto.Unmarshal(message.Data(), &record); err != nil {
+		if err := proto.Unmarshal(data, &record); err != nil {
 			t.Fatalf("record %d: %v", c.records, err)
 		}
 		c.record(&record)
 	}
 	return c
+}
+
+// readLog returns the bytes of every record, or an error where it cannot.
+func readLog(ctx context.Context, js jetstream.JetStream) (log [][]byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	stream, err := js.Stream(ctx, "PSG_LEDGER")
+	if err != nil {
+		return nil, err
+	}
+	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
+	if err != nil {
+		return nil, err
+	}
+	messages, err := consumer.Messages()
+	if err != nil {
+		return nil, err
+	}
+	defer messages.Stop()
+	for last := stream.CachedInfo().State.LastSeq; uint64(len(log)) < last; {
+		message, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return nil, err
+		}
+		meta, err := message.Metadata()
+		if err != nil || meta.Sequence.Stream != uint64(len(log)+1) {
+			return nil, fmt.Errorf("record %d follows record %d: %w", meta.Sequence.Stream, len(log), err)
+		}
+		log = append(log, message.Data())
+	}
+	return log, nil
 }
 
 func (c *checker) faulty(format string, args ...any) {

@@ -98,3 +98,22 @@ func (g *grid) seedAlone(dir, listen string) {
 		g.t.Fatal(err)
 	}
 }
+
+// intrude writes the world into a ledger that others lead, as the leader of an
+// epoch of its own. They stand by, and lead again.
+func (g *grid) intrude(replicas int) {
+	g.t.Helper()
+	eventually(g.t, time.Minute, "the world is reported", func() bool {
+		transport, err := bus.Connect(bus.Config{Name: "seed", URLs: g.urls, Replicas: replicas, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			return false
+		}
+		defer transport.Close()
+		var last nouns.Record
+		if err := transport.Ledger().Replay(g.t.Context(), 0, func(r nouns.Record) error { last = r; return nil }); err != nil {
+			return false
+		}
+		r := nouns.Record{Sequence: last.Sequence + 1, Epoch: last.Epoch + 1, At: time.Now(), Deltas: world(last.Epoch + 1)}
+		return transport.Ledger().Append(g.t.Context(), r) == nil
+	})
+}
