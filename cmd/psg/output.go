@@ -59,7 +59,7 @@ type address string
 
 func (a *address) define(flags *flag.FlagSet) {
 	flags.StringVar((*string)(a), "address", cmp.Or(os.Getenv("PSG_ADDR"), "http://127.0.0.1:4681"),
-		"`URL` of the controller's REST face; default is PSG_ADDR")
+		"`URL` of a controller's REST face, or several with commas: the first that answers is asked; default is PSG_ADDR")
 }
 
 func (a address) client() (*rpc.RESTClient, error) { return rpc.NewRESTClient(string(a)) }

@@ -19,6 +19,7 @@ import (
 // TestChaos kills the leader, a NATS server, or both, at random moments under
 // load, and then reads the log.
 func TestChaos_NothingIsLostOrPlacedTwiceWhateverIsKilled(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t)
 	g.leader()
 	l := startLoad(t, g.grpc)
@@ -96,6 +97,7 @@ func pause(t *testing.T, d time.Duration) {
 // TestPaused stops the leader for longer than its lease: when it wakes another
 // leads, and it commits nothing and orders nothing.
 func TestPaused_LeaderThatWakesDoesNothing(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t)
 	js, conn := g.connect()
 	orders := make(chan *nats.Msg, 1<<16)

@@ -11,6 +11,7 @@ import (
 // TestEmbedded kills controllers that bring the NATS cluster themselves: with
 // the leader a NATS server goes, often the one that leads the ledger's stream.
 func TestEmbedded_LeaderIsKilledWithItsNATSServer(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	g := &grid{t: t}
 	t.Cleanup(g.stop)

@@ -35,6 +35,7 @@ func newSingle(t *testing.T, dir string) *grid {
 
 // TestParallel asks 1,000 times at once for a node that has room for 30.
 func TestParallel_ExactlyWhatFitsIsGranted(t *testing.T) {
+	t.Parallel()
 	g := newSingle(t, t.TempDir())
 	g.leader()
 	client, err := rpc.Dial(g.grpc, nil)
@@ -68,6 +69,7 @@ func TestParallel_ExactlyWhatFitsIsGranted(t *testing.T) {
 // TestDiskFull fills the disk under a leader. It refuses, serves readers, and
 // goes on when there is room again.
 func TestDiskFull_RefusesAndGoesOn(t *testing.T) {
+	t.Parallel()
 	disk := t.TempDir()
 	if said, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", disk).CombinedOutput(); err != nil {
 		t.Skipf("NOT TESTED, a small file system cannot be mounted here: %v: %s", err, said)
@@ -139,6 +141,7 @@ func fill(t *testing.T, name string) {
 // TestTornRecord cuts the ledger's newest bytes off, as a power cut does to a
 // write under way. What was acknowledged before it is all there.
 func TestTornRecord_TheRestIsThere(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	g := newSingle(t, dir)
 	g.leader()

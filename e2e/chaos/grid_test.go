@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -213,17 +215,23 @@ func addresses(t *testing.T, n int) []string {
 	return addressesOn(t, "127.0.0.1", n)
 }
 
+// addressesOn picks ports that no outgoing connection is given, so that they are
+// still free when a killed process starts again.
 func addressesOn(t *testing.T, host string, n int) (picked []string) {
 	t.Helper()
-	for range n {
-		listener, err := net.Listen("tcp", host+":0")
+	for range 1000 {
+		at := net.JoinHostPort(host, strconv.Itoa(20_000+rand.IntN(12_000)))
+		listener, err := net.Listen("tcp", at)
 		if err != nil {
-			t.Fatal(err)
+			continue
 		}
 		defer listener.Close()
-		picked = append(picked, listener.Addr().String())
+		if picked = append(picked, at); len(picked) == n {
+			return picked
+		}
 	}
-	return picked
+	t.Fatalf("no %d free ports on %s", n, host)
+	return nil
 }
 
 func eventually(t *testing.T, limit time.Duration, what string, done func() bool) {

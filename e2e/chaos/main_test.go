@@ -19,7 +19,7 @@ import (
 )
 
 // kills is how many rounds of killing TestChaos plays.
-var kills = flag.Int("kills", 8, "`rounds` of killing")
+var kills = flag.Int("kills", 10, "`rounds` of killing")
 
 // asServer is the environment variable that makes this binary a NATS server: its
 // value is the server's configuration.

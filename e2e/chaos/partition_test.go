@@ -60,6 +60,7 @@ func (i *island) ip(t *testing.T, args ...string) {
 // TestPartition cuts the leader off from the bus. It refuses while others go on,
 // and follows them when the link is back.
 func TestPartition_TheLeaderCutOffRefusesAndCatchesUp(t *testing.T) {
+	t.Parallel()
 	i := newIsland(t)
 	dir := t.TempDir()
 	g := &grid{t: t}
