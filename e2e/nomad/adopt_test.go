@@ -34,6 +34,29 @@ func TestElsewhere_IsBroughtToWherePolicyAllowsIt(t *testing.T) {
 		}
 	})
 	g.Run("held gang", g.gang)
+	g.Run("held parent", g.parent)
+}
+
+// parent shows that the hold of a job whose children run is not left to them:
+// Nomad's API could not take it off.
+func (g *grid) parent(t *testing.T) {
+	job := gated("parent", 1, classB())
+	job.Type, job.Update = new(api.JobTypeBatch), nil
+	job.ParameterizedJob = &api.ParameterizedJobConfig{}
+	job.Constraints = append(job.Constraints, api.NewConstraint("${meta.psg_hold}", "=", "never"))
+	g.register(job)
+	g.until(20*time.Second, "the hold is off", func() bool { return len(g.job("parent").Constraints) == 0 })
+	child, _, err := g.client.Jobs().Dispatch("parent", nil, nil, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.until(30*time.Second, "the child runs on class b", func() bool {
+		on := g.runningOn(child.DispatchedJobID)
+		return g.total(on) == 1 && on[psg.NodeID(g.nodes[0])] == 0
+	})
+	if job := g.job(child.DispatchedJobID); *job.JobModifyIndex != *job.CreateIndex {
+		t.Errorf("the child was changed at %d, want it left as it was dispatched at %d", *job.JobModifyIndex, *job.CreateIndex)
+	}
 }
 
 func classB() map[string]any {

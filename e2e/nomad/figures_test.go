@@ -1,15 +1,21 @@
 package nomad_test
 
 import (
+	"flag"
 	"fmt"
 	"net/http"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/nomad/api"
+
+	"github.com/psgrid/psg"
 )
+
+// instances is how many a figure registers: 200 need 12 GB, and a minute on two
+// cores.
+var instances = flag.Int("instances", 40, "instances of the job that BenchmarkNomad registers")
 
 // BenchmarkNomad prints the figures of PSG beside a real Nomad, in one run:
 // registration to running with a gate through the proxy against no gate and no
@@ -34,10 +40,7 @@ func figures(t *testing.T, b *testing.B) {
 	big := client{cpu: 60_000, memory: 60_000, class: "b"}
 	g := startGrid(t, big, big, big)
 	through, address := g.proxied()
-	count := 40
-	if runtime.NumCPU() >= 8 {
-		count = 200
-	}
+	count := *instances
 	var alone, gatedBy []time.Duration
 	for i := range 3 {
 		alone = append(alone, g.toRunning(g.client, sleeper(fmt.Sprint("alone", i), count, 50, 32)))
@@ -49,6 +52,9 @@ func figures(t *testing.T, b *testing.B) {
 	b.ReportMetric(gatedBy[1].Seconds(), "s/through-psg")
 	b.ReportMetric(gatedBy[1].Seconds()/alone[1].Seconds(), "x")
 	b.ReportMetric(float64(g.requests(address)-g.requests(g.address))/float64(time.Microsecond), "µs/passed-request")
+	lags := g.lags()
+	b.ReportMetric(float64(lags[len(lags)*99/100])/float64(time.Millisecond), "ms/lag-p99")
+	b.ReportMetric(float64(lags[len(lags)/2])/float64(time.Millisecond), "ms/lag-p50")
 	t.Logf("count %d: alone %v, through PSG %v", count, alone, gatedBy)
 }
 
@@ -80,4 +86,31 @@ func (g *grid) requests(address string) time.Duration {
 	}
 	slices.Sort(took)
 	return took[len(took)/2]
+}
+
+// lags are the times from a change in Nomad to the controller's account of it,
+// sorted. What the polling costs is in them.
+func (g *grid) lags() []time.Duration {
+	g.Helper()
+	var lags []time.Duration
+	for i := range 100 {
+		ready := i%2 == 1
+		if _, err := g.client.Nodes().ToggleEligibility(g.nodes[0], ready, nil); err != nil {
+			g.Fatal(err)
+		}
+		start := time.Now()
+		for {
+			var node psg.Node
+			g.get("/v1/node/"+g.nodes[0], &node)
+			if node.ID != "" && node.Ready == ready {
+				break
+			}
+			if time.Since(start) > 10*time.Second {
+				g.Fatal("the controller does not follow")
+			}
+		}
+		lags = append(lags, time.Since(start))
+	}
+	slices.Sort(lags)
+	return lags
 }
