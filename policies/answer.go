@@ -93,18 +93,28 @@ func (q *pairing) readable() base {
 // judge judges one row: by closures if the policy is compiled, else by OPA.
 func (q *pairing) judge(ctx context.Context, row int) *verdict {
 	p := q.policy
-	input := ast.ObjectTerm(field("workload", q.workload), field("node", q.view.nodes[row].value()), field("now", q.view.now))
 	if p.fast == nil || Tier(p.tier.Load()) < Compiled {
-		return p.judge(ctx, q.readable(), input)
+		return q.oracle(ctx, row)
 	}
-	got := p.fast.judge(p, q.readable(), input.Value)
+	got := p.fast.judge(p, q.readable(), q.input(row).Value)
 	if got == nil {
-		return p.judge(ctx, q.readable(), input)
+		return q.oracle(ctx, row)
 	}
 	if q.set.audit.due(1) {
-		return q.set.audit.compare(p, Compiled, string(q.view.nodes[row].node.ID), got, p.judge(ctx, q.readable(), input))
+		want := q.oracle(ctx, row)
+		q.set.audit.compare(p, Compiled, string(q.view.nodes[row].node.ID), got, want)
+		return want
 	}
 	return got
+}
+
+// oracle has OPA judge one row.
+func (q *pairing) oracle(ctx context.Context, row int) *verdict {
+	return q.policy.judge(ctx, q.readable(), q.input(row))
+}
+
+func (q *pairing) input(row int) *ast.Term {
+	return ast.ObjectTerm(field("workload", q.workload), field("node", q.view.nodes[row].value()), field("now", q.view.now))
 }
 
 // maxReasons is how many distinct reasons of one policy a ruling holds; beyond,

@@ -115,9 +115,9 @@ func (p *policy) class(workload *ast.Term) string {
 	return key.String()
 }
 
-// project finds what deny and score read of the workload, as paths within it;
-// the empty path is all of it.
-func (p *policy) project() [][]string {
+// inputPaths are what deny and score read of one part of input, as paths within
+// it; the empty path is all of it.
+func (p *policy) inputPaths(root string) [][]string {
 	var paths [][]string
 	for _, rule := range p.reached(p.pair.rules) {
 		ast.WalkRefs(rule, func(ref ast.Ref) bool {
@@ -128,7 +128,7 @@ func (p *policy) project() [][]string {
 			switch {
 			case len(known) < 2:
 				paths = append(paths, []string{})
-			case known[1] == "workload":
+			case known[1] == root:
 				paths = append(paths, known[2:])
 			}
 			return false

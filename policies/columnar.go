@@ -185,9 +185,5 @@ func (s *Set) spotCheck(ctx context.Context, o *outcome, a *answer) bool {
 		return true
 	}
 	row := int(s.audit.checked.Load() * 7919 % uint64(rows))
-	q := o.pairing
-	input := ast.ObjectTerm(field("workload", q.workload), field("node", q.view.nodes[row].value()), field("now", q.view.now))
-	got, want := o.verdict(a, row), q.policy.judge(ctx, q.readable(), input)
-	s.audit.compare(q.policy, Columnar, string(q.view.nodes[row].node.ID), got, want)
-	return Tier(q.policy.tier.Load()) == Columnar
+	return s.audit.compare(o.pairing.policy, Columnar, string(o.table.nodes[row].node.ID), o.verdict(a, row), o.pairing.oracle(ctx, row))
 }

@@ -31,7 +31,8 @@ type policy struct {
 	partial    *partials    // nil when the policy may not be columnar
 	tier       atomic.Int32 // the highest Tier that it may be evaluated in
 	why        []obstacle   // what keeps it from being columnar
-	projection [][]string   // what deny and score read of a workload
+	nodePaths  [][]string   // what deny and score read of a node
+	projection [][]string   // and of a workload
 	behind     string       // what keeps it from being compiled
 	reject     *query       // nil when not defined, as is protect
 	protect    *query
@@ -107,6 +108,9 @@ func compilePolicy(spec hclspec.Policy, src string, limits compileLimits) (*poli
 	p.warnings = append(p.warnings, p.unusedRules()...)
 	if err := p.prepare(); err != nil {
 		return nil, hclspec.BundleErrors{{Pos: spec.Pos, Problem: fmt.Sprintf("policy %q: %v", spec.Name, err)}}
+	}
+	if p.pair != nil {
+		p.nodePaths = p.inputPaths("node")
 	}
 	if p.pair != nil && limits.tier > Oracle {
 		p.quicken(parsed, limits)

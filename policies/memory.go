@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/open-policy-agent/opa/v1/ast"
+
 	"github.com/psgrid/psg"
 )
 
@@ -62,7 +64,7 @@ func (r *remembered) column(i int, p *policy, v *view) verdicts {
 	out := make(verdicts, len(v.nodes))
 	for row, document := range v.nodes {
 		old := rowOf(r.view.nodes, document.node.ID, row)
-		if old >= 0 && r.view.nodes[old] == document && !r.columns[i][old].timeout {
+		if old >= 0 && p.alike(r.view.nodes[old], document) && !r.columns[i][old].timeout {
 			out[row] = r.columns[i][old]
 		}
 	}
@@ -76,4 +78,27 @@ func (p *policy) unchanged(a, b *view) bool {
 		return false
 	}
 	return !slices.ContainsFunc(p.reads.sources, func(name string) bool { return a.sources[name] != b.sources[name] })
+}
+
+// alike reports whether all that deny and score read of a node is the same in
+// two of its documents.
+func (p *policy) alike(a, b *document) bool {
+	if a == b {
+		return true
+	}
+	changed := b.since(a)
+	for _, path := range p.nodePaths {
+		if len(path) == 0 {
+			return false // all of it is read
+		}
+		index, ok := fieldIndex(path[0])
+		if !ok || nodeFields[index].from&changed == 0 {
+			continue
+		}
+		x, y := a.at(index, path[1:]), b.at(index, path[1:])
+		if (x == nil) != (y == nil) || x != nil && ast.Compare(x, y) != 0 {
+			return false
+		}
+	}
+	return true
 }

@@ -1,10 +1,14 @@
 package policies
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/psgrid/psg"
 	"github.com/psgrid/psg/hclspec"
 )
 
@@ -12,6 +16,9 @@ import (
 type Store struct {
 	config  Config
 	current atomic.Pointer[Set]
+
+	mu       sync.Mutex // held while the set in force is replaced
+	previous *Set       // that Rollback returns to; nil for none
 }
 
 // NewStore loads the bundle in a directory.
@@ -27,22 +34,78 @@ func NewStore(dir string, config Config) (*Store, error) {
 func (s *Store) Current() *Set { return s.current.Load() }
 
 // Reload loads the bundle in a directory and puts it in force, together with
-// the answers of the data sources that it shares with the set before. On an
+// the answers of the data sources that it shares with the set before. It is
+// built and rehearsed beside the one in force, which decides meanwhile. On an
 // error the set before stays in force.
 func (s *Store) Reload(dir string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	next, err := s.config.Load(dir)
 	if err != nil {
 		return fmt.Errorf("reload policies: %w", err)
 	}
-	for {
-		before := s.current.Load()
-		if before != nil {
-			next.fed.Store(next.fed.Load().adopt(before.fed.Load()))
-		}
-		if s.current.CompareAndSwap(before, next) {
-			return nil
+	before := s.current.Load()
+	if before != nil {
+		next.fed.Store(next.fed.Load().adopt(before.fed.Load()))
+		if err := next.rehearse(before.viewer.latest()); err != nil {
+			return fmt.Errorf("reload policies: %w", err)
 		}
 	}
+	s.replace(before, next)
+	s.previous = before
+	return nil
+}
+
+// Rollback puts the set before the last reload in force again, with what its
+// data sources have answered since. A second one undoes the first.
+func (s *Store) Rollback() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.previous == nil {
+		return errors.New("roll back policies: there has been no other bundle")
+	}
+	before, next := s.current.Load(), s.previous
+	s.replace(before, next)
+	s.previous = before
+	return nil
+}
+
+// replace puts next in force with all that was fed to before until then.
+func (s *Store) replace(before, next *Set) {
+	for {
+		var fed *feeds
+		if before != nil {
+			fed = before.fed.Load()
+			next.fed.Store(next.fed.Load().adopt(fed))
+		}
+		s.current.Store(next)
+		if before == nil || before.fed.Load() == fed {
+			return
+		}
+	}
+}
+
+// rehearsed is how many workloads a new set rules on before it is in force.
+const rehearsed = 64
+
+// rehearse rules on workloads of the last snapshot that the set before ruled
+// on, with one row of each ruling compared with OPA: the first cycle finds its
+// columns made, and a policy whose compiled form differs is quarantined before
+// it decides anything.
+func (s *Set) rehearse(snapshot *psg.Snapshot) error {
+	if snapshot == nil || len(snapshot.Nodes) == 0 {
+		return nil
+	}
+	if every := s.audit.every; every > 0 {
+		s.audit.every = uint64(len(snapshot.Nodes))
+		defer func() { s.audit.every = every }()
+	}
+	for i := range min(rehearsed, len(snapshot.Workloads)) {
+		if _, err := s.Rule(context.Background(), &snapshot.Workloads[i], snapshot); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Sources are the data sources of the set in force.
@@ -50,13 +113,5 @@ func (s *Store) Sources() []hclspec.Source { return s.Current().Bundle().Sources
 
 // Feed feeds the set in force; see Set.Feed.
 func (s *Store) Feed(source string, value any, at time.Time) error {
-	for {
-		set := s.Current()
-		if err := set.Feed(source, value, at); err != nil {
-			return err
-		}
-		if s.Current() == set {
-			return nil // else a reload may have missed it
-		}
-	}
+	return s.Current().Feed(source, value, at)
 }

@@ -63,7 +63,7 @@ func (p *policy) quicken(parsed *ast.Module, limits compileLimits) {
 	if p.why = p.obstacles(); p.why != nil {
 		return
 	}
-	p.projection = p.project()
+	p.projection = p.inputPaths("workload")
 	if p.partial, err = p.preparePartials(parsed, limits.timeout); err != nil {
 		p.why = []obstacle{{p.module().Rules[0], err.Error()}}
 	}
@@ -120,19 +120,19 @@ func (a *audit) due(pairs uint64) bool {
 	return after/a.every != (after-pairs)/a.every
 }
 
-// compare puts the policy down a tier if got is not what OPA says, and returns
-// what OPA says. Where OPA timed out, nothing follows.
-func (a *audit) compare(p *policy, tier Tier, node string, got, want *verdict) *verdict {
+// compare reports whether got is what OPA says, and puts the policy down a tier
+// if it is not. Where OPA timed out, nothing follows.
+func (a *audit) compare(p *policy, tier Tier, node string, got, want *verdict) bool {
 	a.checked.Add(1)
 	if want.timeout || got.equal(want) {
-		return want
+		return true
 	}
 	a.differ.Add(1)
 	if p.tier.CompareAndSwap(int32(tier), int32(tier-1)) && a.log != nil {
 		a.log.Error("policy quarantined: its compiled form differs from OPA", "policy", p.spec.Name, "node", node,
 			"from", tier.String(), "to", (tier - 1).String(), "denied", got.denials, "opa_denied", want.denials)
 	}
-	return want
+	return false
 }
 
 func (v *verdict) equal(other *verdict) bool {

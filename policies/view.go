@@ -65,6 +65,13 @@ func (v *viewer) of(snapshot *psg.Snapshot, fed *feeds) *view {
 	return next
 }
 
+// latest is the snapshot of the last view; nil for none.
+func (v *viewer) latest() *psg.Snapshot {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.snapshot
+}
+
 // holding is what holds room in a snapshot, by row.
 type holding struct {
 	residents [][]resident             // by request ID
