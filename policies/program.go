@@ -116,12 +116,13 @@ func (g *grower) score(to *program, element *ast.Term, when []*atom, many bool, 
 	return nil
 }
 
-// ambiguous refuses clauses of score with one reason: where they give the same
-// points, these count once.
+// ambiguous refuses clauses of score with one reason, unless their points are
+// different constants: where they give the same points, these count once.
 func (p *program) ambiguous() error {
 	for i, s := range p.scores {
 		for _, other := range p.scores[:i] {
-			if s.reason == other.reason {
+			x, y := s.points.points.fixed, other.points.points.fixed
+			if s.reason == other.reason && (x == nil || y == nil || ast.Compare(x, y) == 0) {
 				return fmt.Errorf("several clauses of score have the reason %q", s.reason)
 			}
 		}
