@@ -253,11 +253,19 @@ func (c *cluster) allocs(job string) []*api.AllocationListStub {
 	return slices.DeleteFunc(all, func(a *api.AllocationListStub) bool { return a.DesiredStatus != api.AllocDesiredStatusRun })
 }
 
-// purge removes a job and waits until nothing of it is wanted.
+// purge ends a job, waits until nothing of it runs, and removes it: what is
+// purged while it runs, nobody can wait for.
 func (c *cluster) purge(job string) {
 	c.Helper()
-	if _, _, err := c.client.Jobs().Deregister(job, true, nil); err != nil {
-		c.Fatal(err)
+	for _, purge := range []bool{false, true} {
+		if _, _, err := c.client.Jobs().Deregister(job, purge, nil); err != nil {
+			c.Fatal(err)
+		}
+		c.until(60*time.Second, job+" has ended", func() bool {
+			all, _, err := c.client.Jobs().Allocations(job, true, nil)
+			return err == nil && !slices.ContainsFunc(all, func(a *api.AllocationListStub) bool {
+				return a.ClientStatus == api.AllocClientStatusRunning || a.ClientStatus == api.AllocClientStatusPending
+			})
+		})
 	}
-	c.until(20*time.Second, job+" is gone", func() bool { return len(c.allocs(job)) == 0 })
 }
