@@ -25,9 +25,9 @@ type classPart struct {
 	alone   *aloneSaid
 }
 
-// aloneSaid is what reject and protect said, in a view.
+// aloneSaid is what reject and protect said, and in what surroundings.
 type aloneSaid struct {
-	view              *view
+	around            *surroundings
 	rejected, protect []psg.Reason
 }
 

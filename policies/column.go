@@ -23,7 +23,7 @@ type column struct {
 	floats []float64   // NaN where the value is no number
 	wrong  map[int]error
 	ready  bool
-	seen   *view // that roots were last read from
+	seen   *surroundings // that roots were last read from
 	used   []reader
 }
 
@@ -43,11 +43,11 @@ func (c *column) spoil() {
 // ensure loads the whole column if it has to.
 func (c *column) ensure(t *table) {
 	switch {
-	case c.ready && (!c.roots.any() || c.roots.unchanged(c.seen, t.now.view)):
-		c.seen = t.now.view
+	case c.ready && (!c.roots.any() || c.roots.unchanged(c.seen, t.now.view.surroundings)):
+		c.seen = t.now.view.surroundings
 		return
 	case c.ready && len(c.values) == t.rows():
-		c.seen = t.now.view
+		c.seen = t.now.view.surroundings
 		for row := range c.values {
 			c.load(t, row)
 		}
@@ -55,7 +55,7 @@ func (c *column) ensure(t *table) {
 	}
 	c.spoil()
 	c.values, c.floats, c.wrong = make([]ast.Value, t.rows()), make([]float64, t.rows()), map[int]error{}
-	c.seen, c.ready = t.now.view, true
+	c.seen, c.ready = t.now.view.surroundings, true
 	for row := range c.values {
 		v, err := c.read(t.now, row)
 		if c.set(row, v, err); len(c.wrong) > maxWrong {
@@ -206,17 +206,17 @@ type param struct {
 	read  func(m moment) (ast.Value, error)
 	value ast.Value
 	err   error
-	seen  *view
+	seen  *surroundings
 }
 
 func (p *param) ensure(t *table) {
-	if p.seen == t.now.view {
+	if p.seen == t.now.view.surroundings {
 		return
 	}
-	if p.seen == nil || !p.roots.unchanged(p.seen, t.now.view) {
+	if p.seen == nil || !p.roots.unchanged(p.seen, t.now.view.surroundings) {
 		p.value, p.err = p.read(t.now)
 	}
-	p.seen = t.now.view
+	p.seen = t.now.view.surroundings
 }
 
 func (t *table) paramOf(key string, make func() *param) *param {

@@ -15,7 +15,7 @@ import (
 // some rows: where it does, and where the columns cannot say, pairs are judged
 // one by one.
 func (s *Set) columnar(ctx context.Context, i int, c *class, q *pairing, v *view) *answer {
-	if q.policy.unreadable(v) != "" {
+	if q.policy.unreadable(v.surroundings) != "" {
 		return nil
 	}
 	s.table.mu.Lock()

@@ -15,7 +15,7 @@ func TestJudge_DeniesWhatIsUndefined(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.pair = query
-	got := p.judge(t.Context(), p.base(&view{}, set.config.Timeout), ast.ObjectTerm())
+	got := p.judge(t.Context(), p.base(emptyView(), set.config.Timeout), ast.ObjectTerm())
 	if len(got.denials) != 1 || !strings.Contains(got.denials[0], "nothing is undefined") {
 		t.Errorf("denied for %q", got.denials)
 	}

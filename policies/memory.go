@@ -42,13 +42,20 @@ func (m *memory) recall(w *psg.Workload) *remembered {
 }
 
 // keep remembers, unless the workload's version is 0, which promises nothing.
+// It keeps no view alive for the sake of no verdicts.
 func (m *memory) keep(w *psg.Workload, v *view, columns []verdicts) {
 	if w.Version == 0 {
 		return
 	}
+	if !slices.ContainsFunc(columns, func(c verdicts) bool { return c != nil }) {
+		columns, v = nil, nil
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.entries = slices.DeleteFunc(m.entries, func(entry *remembered) bool { return entry.workload == w.ID })
+	if v == nil {
+		return
+	}
 	if len(m.entries) == maxRemembered {
 		m.entries = slices.Delete(m.entries, 0, 1)
 	}
@@ -58,7 +65,7 @@ func (m *memory) keep(w *psg.Workload, v *view, columns []verdicts) {
 // column returns the verdicts of policy i that still hold in a view, nil for
 // the rows to be judged anew.
 func (r *remembered) column(i int, p *policy, v *view) verdicts {
-	if r == nil || r.columns[i] == nil || !p.unchanged(r.view, v) {
+	if r == nil || r.columns[i] == nil || !p.unchanged(r.view.surroundings, v.surroundings) {
 		return nil
 	}
 	out := make(verdicts, len(v.nodes))
@@ -72,8 +79,8 @@ func (r *remembered) column(i int, p *policy, v *view) verdicts {
 }
 
 // unchanged reports whether all that a policy reads besides workload and node
-// is the same in two views.
-func (p *policy) unchanged(a, b *view) bool {
+// is the same.
+func (p *policy) unchanged(a, b *surroundings) bool {
 	if p.reads.now && a.now != b.now || p.reads.cluster && a.cluster != b.cluster || p.unreadable(a) != "" {
 		return false
 	}

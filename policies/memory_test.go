@@ -10,7 +10,7 @@ import (
 func TestMemory_IsBounded(t *testing.T) {
 	var m memory
 	for i := range maxRemembered + 5 {
-		m.keep(&psg.Workload{ID: psg.WorkloadID{Job: fmt.Sprint(i)}, Version: 1}, &view{}, nil)
+		m.keep(&psg.Workload{ID: psg.WorkloadID{Job: fmt.Sprint(i)}, Version: 1}, emptyView(), []verdicts{{}})
 	}
 	if len(m.entries) != maxRemembered || m.recall(&psg.Workload{ID: psg.WorkloadID{Job: "4"}, Version: 1}) != nil ||
 		m.recall(&psg.Workload{ID: psg.WorkloadID{Job: "5"}, Version: 1}) == nil {

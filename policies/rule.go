@@ -85,9 +85,9 @@ func (s *Set) ruleAlone(ctx context.Context, i int, c *class, q *pairing, ruling
 	s.table.mu.Lock()
 	said := c.parts[i].alone
 	s.table.mu.Unlock()
-	if said == nil || said.view != q.view && !p.unchanged(said.view, q.view) {
+	if around := q.view.surroundings; said == nil || said.around != around && !p.unchanged(said.around, around) {
 		input := ast.ObjectTerm(field("workload", c.document), field("now", q.view.now))
-		said = &aloneSaid{view: q.view, rejected: q.alone(ctx, p.reject, input), protect: q.alone(ctx, p.protect, input)}
+		said = &aloneSaid{around: around, rejected: q.alone(ctx, p.reject, input), protect: q.alone(ctx, p.protect, input)}
 		if ctx.Err() == nil {
 			s.table.mu.Lock()
 			c.parts[i].alone = said
@@ -111,7 +111,7 @@ func (q *pairing) alone(ctx context.Context, rule *query, input *ast.Term) []psg
 		return nil
 	}
 	p := q.policy
-	texts := []string{p.unreadable(q.view)}
+	texts := []string{p.unreadable(q.view.surroundings)}
 	if texts[0] == "" {
 		texts = p.sayOnce(ctx, rule, q.readable(), input)
 	}
@@ -124,7 +124,7 @@ func (q *pairing) alone(ctx context.Context, rule *query, input *ast.Term) []psg
 
 // unreadable says which data source keeps a policy from being asked; empty when
 // none does.
-func (p *policy) unreadable(v *view) string {
+func (p *policy) unreadable(v *surroundings) string {
 	for _, name := range p.reads.sources {
 		if why, ok := v.stale[name]; ok {
 			return why
@@ -154,7 +154,7 @@ const maxTimeouts = 3
 // column judges all rows but those known already.
 func (s *Set) column(ctx context.Context, q *pairing, known verdicts) verdicts {
 	out := make(verdicts, len(q.view.nodes))
-	if why := q.policy.unreadable(q.view); why != "" {
+	if why := q.policy.unreadable(q.view.surroundings); why != "" {
 		denied := &verdict{denials: []string{why}}
 		for row := range out {
 			out[row] = denied

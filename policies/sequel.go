@@ -84,6 +84,8 @@ func (q *sequel) judge(ctx context.Context, w *psg.Workload, row int) ([]psg.Rea
 	v := *q.base
 	v.nodes = []*document{newDocument(node, residents[row], q.set.bundle.Aggregates)}
 	if q.set.viewer.cluster {
+		around := *v.surroundings
+		v.surroundings = &around
 		v.cluster = clusterDocument(q.snapshot, residents)
 	}
 	var ruling psg.Ruling

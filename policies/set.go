@@ -80,7 +80,7 @@ func (c Config) Load(dir string) (*Set, error) {
 	}
 	defer root.Close()
 	s := &Set{config: c.withDefaults(), bundle: bundle, classes: map[psg.WorkloadID]*class{}}
-	s.table.now = at(&view{})
+	s.table.now = at(emptyView())
 	s.table.reset()
 	s.audit.every, s.audit.log = uint64(max(s.config.Sample, 0)), s.config.Log
 	limits := limitsOf(dir, bundle)

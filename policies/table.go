@@ -117,8 +117,8 @@ type roots struct {
 	sources []string
 }
 
-// unchanged reports whether they are the same in two views.
-func (r roots) unchanged(a, b *view) bool {
+// unchanged reports whether they are the same.
+func (r roots) unchanged(a, b *surroundings) bool {
 	if a == nil || r.now && a.now != b.now || r.cluster && a.cluster != b.cluster {
 		return false
 	}

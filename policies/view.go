@@ -15,11 +15,20 @@ import (
 type view struct {
 	nodes   []*document
 	holding *holding
+	*surroundings
+}
+
+// surroundings are what policies read besides workload and node. They are kept
+// apart so that what remembers them does not keep a whole view alive.
+type surroundings struct {
 	now     *ast.Term
 	cluster *ast.Term            // nil when no policy reads it
 	sources map[string]*ast.Term // data that may be read
 	stale   map[string]string    // data that may not, and what to say instead
 }
+
+// emptyView is one without nodes.
+func emptyView() *view { return &view{surroundings: &surroundings{}} }
 
 // viewer makes views and keeps the last one: within a cycle all workloads are
 // ruled on the same snapshot, and most nodes are the same in the next.
@@ -43,13 +52,13 @@ func (v *viewer) of(snapshot *psg.Snapshot, fed *feeds) *view {
 	}
 	previous := v.last
 	if previous == nil {
-		previous = &view{}
+		previous = emptyView()
 	}
 	holding := holdingOf(snapshot)
 	v.known = holding.own(v.known)
 	next := &view{
 		nodes: v.documents(snapshot, holding.residents, previous.nodes), holding: holding,
-		now: integer(snapshot.At.UnixNano()),
+		surroundings: &surroundings{now: integer(snapshot.At.UnixNano())},
 	}
 	if next.now.Equal(previous.now) {
 		next.now = previous.now
