@@ -77,7 +77,9 @@ func (h *Host) Wait(ctx context.Context, id TaskID) (Exit, error) {
 			exit.Error = done.GetErr()
 			return exit, nil
 		}
-		if status.Code(err) != codes.Unavailable || ctx.Err() != nil {
+		// Canceled, while ctx is not, is a call that met its connection's close.
+		gone := status.Code(err) == codes.Unavailable || status.Code(err) == codes.Canceled
+		if !gone || ctx.Err() != nil {
 			return Exit{}, fmt.Errorf("wait for task %s: %w", id, err)
 		}
 		select {
