@@ -22,6 +22,7 @@ type workload struct {
 	fault  string // why it can be placed nowhere
 	job    *job
 	held   []*held
+	ahead  int   // of held, those without an allocation: reservations
 	limits []int // Config.Limits that cover it, by index
 	ports  portPlan
 	tally  tally
@@ -82,6 +83,9 @@ func (e *Engine) book(h *held, n *node) {
 	e.held[h.placement.Ask.ID] = h
 	h.inWorkload = len(h.workload.held)
 	h.workload.held = append(h.workload.held, h)
+	if h.placement.Ask.Alloc == "" {
+		h.workload.ahead++
+	}
 	if n != nil {
 		e.attach(h, n)
 	} else {
@@ -101,6 +105,9 @@ func (e *Engine) strike(h *held) {
 	last := list[len(list)-1]
 	list[h.inWorkload], last.inWorkload = last, h.inWorkload
 	h.workload.held = list[:len(list)-1]
+	if h.placement.Ask.Alloc == "" {
+		h.workload.ahead--
+	}
 }
 
 // attach makes a placement hold its room on a node, in every account.

@@ -10,7 +10,7 @@ import (
 // reservations are the unexpired reservations of a workload that an allocation
 // may take the room of, oldest first. A reservation takes from no other.
 func (s *solver) reservations(ask *psg.Ask, w *workload) []*held {
-	if ask.Alloc == "" {
+	if ask.Alloc == "" || w.ahead == 0 {
 		return nil
 	}
 	var list []*held
