@@ -120,7 +120,7 @@ func (g generator) later(s *psg.Snapshot) *psg.Snapshot {
 }
 
 func TestTiers_SayTheSame(t *testing.T) {
-	differential(t, 1, 110_000)
+	differential(t, 1, 100_000)
 }
 
 // FuzzTiers goes on with other policies for as long as it is let.
