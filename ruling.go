@@ -8,7 +8,8 @@ type Reason struct {
 }
 
 // Ruling is what policy says of one workload on every node. Nodes are rows of
-// the Snapshot it was made from: row i is Snapshot.Nodes[i].
+// the Snapshot it was made from: row i is Snapshot.Nodes[i]. It is not to be
+// changed: rulings share bitmaps.
 type Ruling struct {
 	Workload  WorkloadID
 	Rejected  []Reason  // the workload itself is not admitted, anywhere

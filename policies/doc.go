@@ -15,6 +15,11 @@
 // that as the reason. Rulings depend on nothing but the bundle, the snapshot
 // and the data fed: builtins that are not deterministic are refused at load.
 //
-// It fetches nothing and places nothing. The controller calls Rule once per
-// workload and cycle; the command line calls Test, Check and Eval.
+// A policy is evaluated by columns over all nodes, pair by pair with closures, or
+// by OPA itself, whichever is the fastest that is proved to say what OPA says
+// (docs/design/0003).
+//
+// It fetches nothing (package poll does, and feeds it) and places nothing. The
+// controller calls Rule once per workload and cycle; the command line calls
+// Test, Check, Eval and Diff.
 package policies
