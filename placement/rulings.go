@@ -18,7 +18,7 @@ type rulings struct {
 	known map[uint64][]*judgement
 }
 
-// judgement is one ruling's content by slot. It does not change.
+// judgement is one ruling's content by slot, which does not change.
 type judgement struct {
 	ruling *psg.Ruling
 	epoch  uint64
@@ -71,7 +71,7 @@ func (e *Engine) judge(ruling *psg.Ruling) *judgement {
 	hash := hashRuling(ruling)
 	for _, j := range r.known[hash] {
 		if sameRuling(j.ruling, ruling) {
-			j.used = e.cycle
+			j.ruling, j.used = ruling, e.cycle // the newest explains itself by the newest view
 			return j
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/psgrid/psg/controller"
 	"github.com/psgrid/psg/ledger"
 	"github.com/psgrid/psg/policies"
+	"github.com/psgrid/psg/policies/poll"
 	"github.com/psgrid/psg/rpc"
 	"github.com/psgrid/psg/shim"
 )
@@ -117,6 +118,7 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 	})
 	group.Go(func() error { return ended(ctx, transport.WatchTelemetry(ctx, decider.Observe)) })
 	group.Go(func() error { return reloading(ctx, reload, rules, config, decider) })
+	group.Go(func() error { return ended(ctx, poll.New(rules, poll.Config{Log: config.log}).Run(ctx)) })
 	config.log.Info("serving", "grpc", grpcListener.Addr(), "http", httpListener.Addr())
 	if config.ready != nil {
 		config.ready(&running{decider, grpcListener.Addr(), httpListener.Addr(), natsURL})
