@@ -62,12 +62,12 @@ func TestScript(t *testing.T) {
 	})
 }
 
-func poll(script *testscript.TestScript, what string, done func() (bool, error)) {
+func pollUntil(script *testscript.TestScript, what string, done func() (bool, error)) {
 	script.Check(e2e.Until(context.Background(), 20*time.Second, what, done))
 }
 
 func leads(script *testscript.TestScript, _ bool, _ []string) {
-	poll(script, "the controller leads", func() (bool, error) {
+	pollUntil(script, "the controller leads", func() (bool, error) {
 		response, err := http.Get(script.Getenv("PSG_ADDR") + "/v1/leader")
 		if err != nil {
 			return false, err
@@ -79,14 +79,14 @@ func leads(script *testscript.TestScript, _ bool, _ []string) {
 func awaitOut(script *testscript.TestScript, _ bool, args []string) {
 	pattern, err := regexp.Compile(args[1])
 	script.Check(err)
-	poll(script, fmt.Sprintf("%s matches %s", args[0], pattern), func() (bool, error) {
+	pollUntil(script, fmt.Sprintf("%s matches %s", args[0], pattern), func() (bool, error) {
 		text, err := os.ReadFile(script.MkAbs(args[0]))
 		return pattern.Match(text), errors.Join(err, errors.New(string(text)))
 	})
 }
 
 func nothingLeft(script *testscript.TestScript, _ bool, args []string) {
-	poll(script, "nothing is left", func() (bool, error) {
+	pollUntil(script, "nothing is left", func() (bool, error) {
 		left := e2e.Leftovers(script.MkAbs(args[0]))
 		return len(left) == 0, errors.New(strings.Join(left, "\n"))
 	})
