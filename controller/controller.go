@@ -53,6 +53,7 @@ type Config struct {
 	Period  time.Duration   // longest time between two cycles; default 500 ms
 	Inbox   int             // facts and asks that may wait for a cycle; default 65,536
 	Batch   int             // of those, how many one cycle takes in; default 4,096
+	Pending int             // asks that may want a place before more are refused; default 262,144
 	Waiters int             // long polls that may be open at once; default 65,536
 	Orders  func(psg.Order) // told each order once its record is committed; must not block; optional
 	Log     *slog.Logger    // required
@@ -75,6 +76,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Batch == 0 {
 		c.Batch = 4_096
+	}
+	if c.Pending == 0 {
+		c.Pending = 262_144
 	}
 	if c.Waiters == 0 {
 		c.Waiters = 65_536
@@ -107,7 +111,7 @@ func (c Config) Validate() error {
 		return errors.New("controller: no name")
 	case c.Log == nil:
 		return errors.New("controller: no logger")
-	case c.Period < 0, c.Inbox < 0, c.Batch < 0, c.Waiters < 0, c.Renew < 0, c.ImageEvery < 0:
+	case c.Period < 0, c.Inbox < 0, c.Batch < 0, c.Pending < 0, c.Waiters < 0, c.Renew < 0, c.ImageEvery < 0:
 		return errors.New("controller: a bound is below zero")
 	}
 	return nil

@@ -467,7 +467,7 @@ func TestPlace_RefusesWhatItCannotAccept(t *testing.T) {
 		want error
 	}{
 		"no ID":            {psg.Ask{Workload: web.ID}, psg.ErrInvalid},
-		"unknown workload": {psg.Ask{ID: "a", Workload: psg.WorkloadID{Job: "nothing"}}, psg.ErrUnknown},
+		"unknown workload": {psg.Ask{ID: "a", Alloc: "a", Workload: psg.WorkloadID{Job: "nothing", Group: "g"}}, psg.ErrUnknown},
 		"inbox full":       {gate(web, "a", "n1"), psg.ErrBusy}, // an ask and its workload
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -43,7 +43,9 @@ func (c *Controller) takeIn(taken batch, now time.Time) []psg.Delta {
 	for _, d := range taken.deltas {
 		take(d)
 		if asked, ok := d.(psg.Asked); ok && asked.Ask.Started {
-			take(c.startedUnasked(asked.Ask, now))
+			if status := c.state.Ask(asked.Ask.ID); status != nil && startIsNews(status) {
+				take(c.startedUnasked(asked.Ask, now))
+			}
 		}
 	}
 	for _, expired := range c.expired(now) {

@@ -52,38 +52,19 @@ func (c *Controller) submit(ctx context.Context, asks []psg.Ask) error {
 	if err := c.mustLead(); err != nil {
 		return err
 	}
-	var deltas []psg.Delta
+	batch := submission{asks: map[psg.RequestID]psg.WorkloadID{}, defined: map[psg.WorkloadID]bool{}}
 	for i, ask := range asks {
-		if ask.ID == "" {
-			return fmt.Errorf("ask %d has no ID: %w", i, psg.ErrInvalid)
-		}
-		var known, defined bool
-		c.view(func(s *ledger.State) {
-			known, defined = s.Ask(ask.ID) != nil, s.Workload(ask.Workload) != nil
-		})
-		if known {
-			continue
-		}
-		if !defined {
-			workload, err := c.jobs.Workload(ctx, ask.Workload)
-			if err != nil {
-				return fmt.Errorf("workload %s: %w", ask.Workload, err)
-			}
-			deltas = append(deltas, psg.WorkloadChanged{Workload: workload})
-		}
-		if ask.At.IsZero() {
-			ask.At = time.Now()
-		}
-		asked := psg.Asked{Ask: ask}
-		if err := c.log.Check(asked); err != nil {
+		if err := checkAsk(ask); err != nil {
 			return fmt.Errorf("ask %d: %w", i, err)
 		}
-		deltas = append(deltas, asked)
+		if err := c.add(ctx, &batch, ask); err != nil {
+			return fmt.Errorf("ask %d: %w", i, err)
+		}
 	}
-	if len(deltas) == 0 {
+	if len(batch.deltas) == 0 {
 		return nil
 	}
-	return c.inbox.submit(deltas...)
+	return c.inbox.submit(batch.deltas...)
 }
 
 // answers returns the order for each ask as the ledger has it, and whether

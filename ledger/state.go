@@ -129,6 +129,9 @@ func (s *State) Pending() []psg.Ask {
 	return asks
 }
 
+// PendingCount is how many asks still want a place.
+func (s *State) PendingCount() int { return len(s.pending) }
+
 // Expiring returns the asks whose reservation is over at now, by ID.
 func (s *State) Expiring(now time.Time) []psg.RequestID {
 	var ids []psg.RequestID

@@ -1,0 +1,231 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/psgrid/psg"
+)
+
+func TestPlace_RefusesAsksThatNothingWouldEnd(t *testing.T) {
+	web, other := workload("web", "service", 1), workload("other", "service", 1)
+	w := newWorld(t, tempLog(t), jobs{web.ID: web, other.ID: other})
+	w.report(psg.NodeChanged{Node: testNode("n1")})
+	w.place(0, gate(web, "a1", "n1"))
+	for name, change := range map[string]func(*psg.Ask){
+		"no job":                  func(a *psg.Ask) { a.Workload.Job = "" },
+		"no group":                func(a *psg.Ask) { a.Workload.Group = "" },
+		"an ID of its own":        func(a *psg.Ask) { a.ID = "mine" },
+		"neither alloc nor hold":  func(a *psg.Ask) { a.Alloc = "" },
+		"a hold below zero":       func(a *psg.Ask) { a.Hold = -1 },
+		"a hold of a century":     func(a *psg.Ask) { a.Hold = 876_000 * time.Hour },
+		"started on no node":      func(a *psg.Ask) { a.Started, a.Node = true, "" },
+		"started without alloc":   func(a *psg.Ask) { a.Started, a.Alloc, a.Hold = true, "", time.Hour },
+		"a controller's own ID":   func(a *psg.Ask) { a.ID, a.Alloc, a.Hold = "held/x", "", time.Hour },
+		"another workload's ID":   func(a *psg.Ask) { a.ID, a.Alloc = "a1", "a1"; a.Workload = other.ID },
+		"two workloads in a call": func(a *psg.Ask) { a.ID, a.Alloc = "a8", "a8"; a.Workload = other.ID },
+	} {
+		t.Run(name, func(t *testing.T) {
+			wrong := gate(web, "a9", "n1")
+			change(&wrong)
+			_, _, err := w.Place(t.Context(), []psg.Ask{gate(web, "a8", "n1"), wrong}, 0)
+			if !errors.Is(err, psg.ErrInvalid) {
+				t.Errorf("Place = %v, want ErrInvalid", err)
+			}
+		})
+	}
+	if asks := w.Asks(); len(asks) != 1 {
+		t.Errorf("%d asks were accepted, want a1 alone", len(asks))
+	}
+}
+
+func TestPlace_TakesAnAskFromTheFutureAsOfNow(t *testing.T) {
+	web := workload("web", "service", 1)
+	w := newWorld(t, tempLog(t), jobs{web.ID: web})
+	w.report(psg.NodeChanged{Node: testNode("n1")})
+	late := gate(web, "a1", "n1")
+	late.At = time.Now().AddDate(1000, 0, 0)
+	w.place(0, late)
+	if status, _ := w.Ask("a1"); status.Ask.At.After(time.Now()) {
+		t.Errorf("asked at %s", status.Ask.At)
+	}
+}
+
+// countedJobs counts what is asked of it.
+type countedJobs struct {
+	jobs
+	asked atomic.Int32
+}
+
+func (c *countedJobs) Workload(ctx context.Context, id psg.WorkloadID) (psg.Workload, error) {
+	c.asked.Add(1)
+	return c.jobs.Workload(ctx, id)
+}
+
+func TestPlace_AsksOnceForWhatIsNamedOften(t *testing.T) {
+	web := workload("web", "service", 1)
+	known := &countedJobs{jobs: jobs{web.ID: web}}
+	w := newWorld(t, tempLog(t), nil)
+	w.Controller.jobs = known
+	asks := make([]psg.Ask, 10_000)
+	for i := range asks {
+		asks[i] = gate(web, "a1", "n1")
+	}
+	asks[0] = gate(web, "a0", "n1")
+	if err := w.submit(t.Context(), asks); err != nil {
+		t.Fatal(err)
+	}
+	if n := known.asked.Load(); n != 1 {
+		t.Errorf("the job was read %d times, want once", n)
+	}
+	if n := len(w.inbox.deltas); n != 3 {
+		t.Errorf("%d deltas wait, want the workload and two asks", n)
+	}
+}
+
+func TestPlace_BoundsWhatWantsAPlace(t *testing.T) {
+	web := workload("web", "service", 1_000_000)
+	w := newWorld(t, tempLog(t), jobs{web.ID: web})
+	w.config.Pending = 2
+	w.place(0, gate(web, "a1", "n1"), gate(web, "a2", "n1"))
+	if _, _, err := w.Place(t.Context(), []psg.Ask{gate(web, "a3", "n1")}, 0); !errors.Is(err, psg.ErrBusy) {
+		t.Errorf("Place = %v, want ErrBusy", err)
+	}
+	started := gate(web, "a4", "n1")
+	started.Started = true
+	w.place(0, started) // a fact is taken
+	w.place(0, gate(web, "a1", "n1"))
+}
+
+func TestPlace_AccountsAQueuedAllocationThatThenStartedByItself(t *testing.T) {
+	web := workload("web", "service", 6000)
+	w := newWorld(t, tempLog(t), jobs{web.ID: web})
+	w.report(psg.NodeChanged{Node: testNode("n1")})
+	w.place(0, gate(web, "a1", "n1"), gate(web, "a2", "n1"))
+	if w.state("a2") != psg.Queued {
+		t.Fatalf("a2 is %s, want queued", w.state("a2"))
+	}
+	started := gate(web, "a2", "n1")
+	started.Started = true
+	_, sequence, _ := w.answers([]psg.RequestID{"a2"}, 0)
+	seen, _, _ := w.Position()
+	if order := w.place(seen, started)[0]; order.Kind != psg.Grant || w.state("a2") != psg.Running {
+		t.Errorf("after record %v: order %s, a2 is %s, want it running", sequence, order.Kind, w.state("a2"))
+	}
+	w.report(psg.Freed{Ask: "a2", State: psg.Released, At: w.now})
+	w.cycle()
+	if order := w.place(0, started)[0]; order.Kind != psg.Stop {
+		t.Errorf("reported late: order %s, want stop: it has ended", order.Kind)
+	}
+	w.checkLog()
+}
+
+func TestPlace_KeepsTheCardsOfAGrantThatWasNotFetched(t *testing.T) {
+	train := workload("train", "training", 1)
+	train.Devices = []psg.DeviceAsk{{Name: "gpu", Count: 1, MilliGPU: 1000}}
+	w := newWorld(t, tempLog(t), jobs{train.ID: train})
+	w.report(psg.NodeChanged{Node: testNode("n1")})
+	if order := w.place(0, gate(train, "a1", "n1"))[0]; len(order.Devices) != 1 {
+		t.Fatalf("order = %+v, want a card", order)
+	}
+	started := gate(train, "a1", "n1")
+	started.Started = true
+	if order := w.place(0, started)[0]; len(order.Devices) != 1 {
+		t.Errorf("order = %+v, want the card still", order)
+	}
+}
+
+func TestCycle_SurvivesFactsInOddOrders(t *testing.T) {
+	web := workload("web", "service", 3000)
+	w := newWorld(t, tempLog(t), jobs{web.ID: web})
+	node := testNode("n1")
+	node.Version = 5
+	w.report(psg.Freed{Ask: "a1", State: psg.Released, At: w.now}, psg.NodeChanged{Node: node})
+	w.place(0, gate(web, "a1", "n1"), gate(web, "a2", "n1"), gate(web, "a3", "n1"))
+
+	w.report(psg.WorkloadGone{Workload: web.ID})
+	w.cycle()
+	w.report(psg.NodeGone{Node: "n1"}, psg.NodeGone{Node: "n1"})
+	w.cycle()
+	if _, err := w.Rebalance(w.Context(), "nowhere", 1); err == nil {
+		t.Error("a node that does not exist was rebalanced")
+	}
+	older, smaller := node, node
+	older.Version, older.Name = 4, "renamed"
+	smaller.Version, smaller.Capacity[psg.Memory] = 6, 1
+	w.report(psg.NodeChanged{Node: smaller}, psg.NodeChanged{Node: older}, psg.WorkloadChanged{Workload: web})
+	placed := psg.Placement{Ask: gate(web, "a4", "elsewhere"), Node: "elsewhere", State: psg.Running, Request: web.Request, Since: w.now}
+	w.report(psg.Placed{Placement: placed}, psg.Placed{Placement: placed})
+	order := w.place(0, gate(web, "a5", "n1"))[0]
+	if order.Kind != psg.Wait || order.Refusal == nil {
+		t.Errorf("order = %+v, want it refused: the node holds more than it has", order)
+	}
+	if name := w.Snapshot().Nodes[0].Name; name == "renamed" {
+		t.Error("an older version of a node replaced a newer")
+	}
+	for _, id := range []psg.RequestID{"a1", "a2", "a3", "a4", "a5"} {
+		w.report(psg.Freed{Ask: id, State: psg.Released, At: w.now})
+	}
+	w.cycle()
+	if held := w.Snapshot().Placements; len(held) != 0 {
+		t.Errorf("%d placements are left", len(held))
+	}
+	w.checkLog()
+	if err := w.Lead(w.Context(), w.now); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRun_IsFreeOfRaces(t *testing.T) {
+	web := workload("web", "service", 1)
+	w := newWorld(t, tempLog(t), jobs{web.ID: web})
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- w.Controller.Run(ctx) }()
+	for retry := time.NewTicker(time.Millisecond); ; <-retry.C {
+		if _, epoch, _ := w.Position(); epoch == 2 {
+			break
+		}
+	}
+	w.report(psg.NodeChanged{Node: testNode("n1")}, psg.NodeChanged{Node: testNode("n2")})
+	var group sync.WaitGroup
+	for i := range 40 {
+		id := fmt.Sprint("a", i)
+		group.Go(func() {
+			if _, _, err := w.Place(ctx, []psg.Ask{gate(web, id, "n1")}, 0); err != nil {
+				t.Error(err)
+			}
+		})
+		group.Go(func() {
+			r := psg.Reservation{ID: psg.RequestID("r" + id), Workload: web.ID, Count: 2, Hold: time.Hour}
+			if _, _, err := w.Reserve(ctx, r); err != nil {
+				t.Error(err)
+			}
+			r.Release = true
+			if _, _, err := w.Reserve(ctx, r); err != nil {
+				t.Error(err)
+			}
+		})
+		group.Go(func() {
+			node := testNode("n2")
+			node.Version = uint64(i)
+			_ = w.Report(ctx, []psg.Delta{psg.NodeChanged{Node: node}, psg.Moved{Ask: psg.RequestID(id), State: psg.Running, At: start}})
+			w.Observe(psg.NodeObserved{Node: "n2"})
+			w.Wake()
+			_, _ = w.Rebalance(ctx, "n1", 1) // nobody attends: an error is right
+			_ = w.Snapshot().Nodes
+			_ = w.Asks()
+		})
+	}
+	group.Wait()
+	stop()
+	if err := <-ran; err != nil {
+		t.Error(err)
+	}
+	w.checkLog()
+}
