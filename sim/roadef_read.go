@@ -14,8 +14,7 @@ import (
 // read reads the model and the initial assignment.
 func (r Roadef) read() (search.Problem, error) {
 	var p search.Problem
-	err := eachNumber(r.Model, func(in *numbers) { p = readRoadef(in) })
-	if err != nil {
+	if err := eachNumber(r.Model, func(in *numbers) { p = readRoadef(in) }); err != nil {
 		return p, err
 	}
 	return p, eachNumber(r.Assignment, func(in *numbers) {
@@ -79,6 +78,10 @@ type numbers struct {
 	err  error
 }
 
+func newNumbers(in io.Reader, path string) *numbers {
+	return &numbers{in: bufio.NewReader(in), path: path, line: 1}
+}
+
 // eachNumber reads a file that must end where use does.
 func eachNumber(path string, use func(*numbers)) error {
 	f, err := os.Open(path)
@@ -86,7 +89,7 @@ func eachNumber(path string, use func(*numbers)) error {
 		return err
 	}
 	defer f.Close()
-	in := &numbers{in: bufio.NewReader(f), path: path, line: 1}
+	in := newNumbers(f, path)
 	use(in)
 	if in.err == nil {
 		if word, err := in.word(); err != io.EOF {

@@ -2,19 +2,39 @@ package search
 
 // allowsShift reports whether no rule keeps an item from going to another node.
 func (s *state) allowsShift(item, to int) bool {
-	room, need := s.room[to*s.resources:], s.holds(item, to)
+	return s.fits(item, to) && s.allowsGroup(item, to)
+}
+
+// fits reports whether a node has room for an item.
+func (s *state) fits(item, node int) bool {
+	room, need := s.room[node*s.resources:], s.holds(item, node)
 	room = room[:len(need)]
 	for r, q := range need {
 		if q > room[r] {
 			return false
 		}
 	}
+	return true
+}
+
+// allowsGroup reports whether the rules of groups let an item go to another
+// node.
+func (s *state) allowsGroup(item, to int) bool {
 	g, from := int(s.group[item]), int(s.at[item])
-	rule := &s.rules[g]
-	if rule.apart && s.onNode[g*s.nodes+to] > 0 {
+	if s.rules[g].apart && s.onNode[g*s.nodes+to] > 0 {
 		return false
 	}
 	return s.allowsSpread(g, from, to) && s.allowsHood(g, from, to)
+}
+
+// overfull reports whether a node holds more than it has room for.
+func (s *state) overfull(node int) bool {
+	for _, free := range s.room[node*s.resources : (node+1)*s.resources] {
+		if free < 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // allowsSwap reports whether no rule keeps two items on different nodes from

@@ -7,10 +7,14 @@ import (
 // The schedule: in each round the temperature falls geometrically, from a share
 // of the mean cost of a worsening step to one unit of cost.
 const (
-	round   = 2048 // steps between two looks at the budget
-	coldest = 0.3  // of cost
-	hottest = 0.02 // of the mean worsening step
-	cool    = 0.97 // share of the budget that is annealed; the rest descends
+	round     = 2048 // steps between two looks at the budget
+	coldest   = 0.3  // of cost
+	hottest   = 0.02 // of the mean worsening step
+	kinds     = 256  // of steps: so many ejections and shifts, the rest swaps
+	ejections = 2
+	shifts    = 127
+	homeward  = 16
+	cool      = 0.97 // share of the budget that is annealed; the rest descends
 )
 
 // anneal is simulated annealing (Kirkpatrick et al. 1983) over shifts and swaps.
@@ -37,8 +41,18 @@ func (s *searcher) step(temperature float64) {
 	s.steps++
 	item := s.random.below(s.items)
 	from := int(s.at[item])
-	if s.random.below(2) == 0 {
+	kind := s.random.below(kinds)
+	if kind < ejections {
+		if to := s.random.below(s.nodes); to != from {
+			s.eject(item, to, s.random.bearable(temperature))
+		}
+		return
+	}
+	if kind < ejections+shifts {
 		to := s.random.below(s.nodes)
+		if kind < ejections+homeward {
+			to = int(s.home[item])
+		}
 		if to == from || !s.allowsShift(item, to) {
 			return
 		}

@@ -52,6 +52,7 @@ type searcher struct {
 	best     []int32
 	bestCost int64
 	steps    int64
+	made     []undo // of the ejection being tried
 }
 
 func newSearcher(p *Problem, o Options) *searcher {
