@@ -64,7 +64,11 @@ func (w *Watcher) listNodes(ctx context.Context) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return meta.LastIndex, w.hand(ctx, w.view.onlyNodes(listed))
+	if err := w.hand(ctx, append(w.view.onlyNodes(listed), w.before.nodes(listed)...)); err != nil {
+		return 0, err
+	}
+	w.before.Nodes = nil
+	return meta.LastIndex, nil
 }
 
 func (w *Watcher) listJobs(ctx context.Context) (uint64, error) {
@@ -98,10 +102,10 @@ func (w *Watcher) listAllocs(ctx context.Context) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	listed := map[string]bool{}
+	listed, live := map[string]bool{}, map[string]bool{}
 	var deltas []psg.Delta
 	for _, a := range allocs {
-		listed[a.ID] = true
+		listed[a.ID], live[a.ID] = true, !a.over()
 		more, err := w.jobOf(ctx, a)
 		if err != nil {
 			return 0, err
@@ -114,8 +118,13 @@ func (w *Watcher) listAllocs(ctx context.Context) (uint64, error) {
 			deltas = nil
 		}
 	}
-	deltas = append(deltas, w.view.onlyAllocs(listed, time.Now().UTC())...)
-	return meta.LastIndex, w.hand(ctx, deltas)
+	now := time.Now().UTC()
+	deltas = append(append(deltas, w.view.onlyAllocs(listed, now)...), w.before.allocs(live, w.view, now)...)
+	if err := w.hand(ctx, deltas); err != nil {
+		return 0, err
+	}
+	w.before.Allocs, w.before.Workloads = nil, nil
+	return meta.LastIndex, nil
 }
 
 // jobOf takes the job of an allocation that is seen for the first time, where

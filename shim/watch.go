@@ -26,6 +26,7 @@ type WatchConfig struct {
 	Silence  time.Duration // without a word, heartbeats included, until the stream counts as broken; 75 s
 	RetryMin time.Duration // first wait after a failure, doubled up to RetryMax; 250 ms
 	RetryMax time.Duration // 15 s
+	Before   Remembered    // what the sink knows already; nothing
 }
 
 func (c WatchConfig) withDefaults() WatchConfig {
@@ -64,13 +65,14 @@ type Watcher struct {
 	log    *slog.Logger
 	config WatchConfig
 	view   *view
+	before Remembered // what has yet to be compared with a full list
 }
 
 // NewWatcher returns a Watcher, which does nothing until Run. The client's token
 // must be allowed to read nodes, and jobs in every namespace.
 func NewWatcher(client *api.Client, sink Sink, log *slog.Logger, config WatchConfig) *Watcher {
 	config = config.withDefaults()
-	return &Watcher{client: client, sink: sink, log: log, config: config, view: newView(config.Region, log)}
+	return &Watcher{client: client, sink: sink, log: log, config: config, view: newView(config.Region, log), before: config.Before}
 }
 
 // errResync ends a stream that is well, to list anew: Nomad does not report
@@ -88,7 +90,6 @@ func (e sinkError) Unwrap() error { return e.error }
 // Run follows Nomad until the context ends, or the sink fails, and returns why.
 // When Nomad fails it lists and follows again, waiting longer each time.
 func (w *Watcher) Run(ctx context.Context) error {
-	w.learnRegion()
 	wait := w.config.RetryMin
 	for {
 		followed, err := w.follow(ctx)
@@ -114,24 +115,26 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// learnRegion asks the agent for its region where none is configured. Without an
-// answer nodes have no region, which only constraints on it notice.
-func (w *Watcher) learnRegion() {
+// learnRegion asks the agent for its region where none is known. Without an
+// answer, as to a token that may not read agents, nodes have no region, which
+// only constraints on it notice. Another try follows with the next full list.
+func (w *Watcher) learnRegion(ctx context.Context) {
 	if w.view.region != "" {
 		return
 	}
-	region, err := w.client.Agent().Region()
-	if err != nil {
+	var self struct{ Config struct{ Region string } }
+	if _, err := w.client.Raw().Query("/v1/agent/self", &self, query(ctx, "")); err != nil {
 		w.log.Warn("nomad does not tell its region", "err", err)
 	}
-	w.view.region = region
+	w.view.region = self.Config.Region
 }
 
 // follow lists everything, opens the stream, lists what has changed meanwhile,
 // and then takes events until something ends that. The first list is the long
 // one: the stream need not wait for it. followed reports whether it came as far
-// as taking events.
+// as taking events, which one that cannot be read is not.
 func (w *Watcher) follow(ctx context.Context) (followed bool, err error) {
+	w.learnRegion(ctx)
 	if _, err := w.list(ctx); err != nil {
 		return false, err
 	}
@@ -156,11 +159,12 @@ func (w *Watcher) follow(ctx context.Context) (followed bool, err error) {
 			err = cause
 		}
 		if err != nil {
-			return true, err
+			return followed, err
 		}
 		if err := w.take(ctx, batch, listed); err != nil {
-			return true, err
+			return followed, err
 		}
+		followed = true
 	}
 }
 

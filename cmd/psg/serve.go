@@ -208,7 +208,26 @@ func (noJobs) Workload(_ context.Context, id psg.WorkloadID) (psg.Workload, erro
 
 // watch follows Nomad and reports what it sees.
 func (c serveConfig) watch(ctx context.Context, decider *controller.Controller) error {
-	return shim.NewWatcher(c.nomad, reporter{decider, c.inspect}, c.log, shim.WatchConfig{}).Run(ctx)
+	config := shim.WatchConfig{Before: remembered(decider)}
+	return shim.NewWatcher(c.nomad, reporter{decider, c.inspect}, c.log, config).Run(ctx)
+}
+
+// remembered is what the ledger says that Nomad has: some of it may have gone
+// while no controller led.
+func remembered(decider *controller.Controller) (before shim.Remembered) {
+	view := decider.Snapshot()
+	for i := range view.Nodes {
+		before.Nodes = append(before.Nodes, view.Nodes[i].ID)
+	}
+	for i := range view.Workloads {
+		before.Workloads = append(before.Workloads, view.Workloads[i].ID)
+	}
+	for _, status := range decider.Asks() {
+		if status.Ask.Alloc != "" && !status.Over() {
+			before.Allocs = append(before.Allocs, status.Ask.Alloc)
+		}
+	}
+	return before
 }
 
 // reporter hands the controller what the watcher sees.
