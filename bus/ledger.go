@@ -27,16 +27,28 @@ type Ledger struct {
 // Ledger returns the log. CreateStreams must have been called on this cluster.
 func (b *Bus) Ledger() *Ledger { return &Ledger{b} }
 
+// recordRoom is what a record of one delta takes in bytes beside that delta, and
+// more.
+const recordRoom = 1024
+
 // Check reports why a delta could never be appended, such as an amount out of
 // range, as psg.ErrInvalid with the field.
 func (l *Ledger) Check(d psg.Delta) error {
-	_, err := wire.EncodeDelta(d)
-	return err
+	data, err := wire.EncodeDelta(d)
+	if err != nil {
+		return err
+	}
+	if limit := l.bus.conn.MaxPayload(); limit > 0 && int64(len(data))+recordRoom > limit {
+		return fmt.Errorf("%T is %d bytes, more than fits into the server's max_payload of %d: %w", d, len(data), limit, psg.ErrInvalid)
+	}
+	return nil
 }
 
 // Append adds a record at r.Sequence, which must be the next free position,
 // and returns when it is synced to disk. psg.ErrNotLeader means that somebody
 // else wrote that position: nothing was appended, and the caller must replay.
+// psg.ErrInvalid means that the record is too large for one message: nothing was
+// appended, and it may come in parts.
 // psg.ErrUnavailable means that the log could not be asked whether the record
 // is in it: the caller must replay before it appends or tells anything.
 func (l *Ledger) Append(ctx context.Context, r psg.Record) error {
@@ -45,7 +57,7 @@ func (l *Ledger) Append(ctx context.Context, r psg.Record) error {
 		return fmt.Errorf("encode record %d: %w", r.Sequence, err)
 	}
 	if limit := l.bus.conn.MaxPayload(); int64(len(data)) > limit {
-		return fmt.Errorf("record %d is %d bytes, over the server's max_payload of %d: %w", r.Sequence, len(data), limit, psg.ErrUnavailable)
+		return fmt.Errorf("record %d is %d bytes, over the server's max_payload of %d: %w", r.Sequence, len(data), limit, psg.ErrInvalid)
 	}
 	if err := l.bus.Healthy(); err != nil {
 		return fmt.Errorf("append record %d: %w", r.Sequence, err)

@@ -40,7 +40,8 @@ func (c *Controller) decisions(plan psg.Plan, now time.Time) []psg.Delta {
 	return deltas
 }
 
-// maxDeltas bounds one record, well below what the log takes in one message.
+// maxDeltas bounds one record. Of usual deltas it is well below what the log
+// takes in one message; append cuts what is not.
 const maxDeltas = 16_384
 
 // chunks cuts what a cycle commits into records: one, unless it is huge.

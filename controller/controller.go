@@ -21,7 +21,8 @@ import (
 
 // Log is the durable, totally ordered log behind the ledger. Append adds a
 // record at r.Sequence and returns once it is synced; psg.ErrNotLeader means
-// another writer was there first, any other error that the outcome is unknown.
+// another writer was there first, psg.ErrInvalid that it is too large and was
+// not added, any other error that the outcome is unknown.
 // Replay folds every record after a position, in order; Follow goes on with
 // those that are appended meanwhile, until ctx ends. Check reports why a delta
 // could never be appended, as psg.ErrInvalid.

@@ -45,6 +45,7 @@ type flakyLog struct {
 	mu         sync.Mutex
 	failBefore error
 	failAfter  error
+	most       int // deltas in one record, if set: a small max_payload
 }
 
 func (l *flakyLog) fail(before, after error) {
@@ -60,6 +61,9 @@ func (l *flakyLog) Append(ctx context.Context, r psg.Record) error {
 	l.mu.Unlock()
 	if before != nil {
 		return before
+	}
+	if l.most > 0 && len(r.Deltas) > l.most {
+		return fmt.Errorf("record %d: %w", r.Sequence, psg.ErrInvalid)
 	}
 	if err := l.Log.Append(ctx, r); err != nil {
 		return err

@@ -20,11 +20,9 @@ func (c *Controller) Cycle(ctx context.Context, now time.Time) error {
 		return c.rewind(ctx, taken, now, err)
 	}
 
-	for _, deltas := range chunks(facts, decisions) {
-		record := psg.Record{
-			Sequence: c.state.Sequence() + 1, Epoch: c.state.Epoch(), At: now, Deltas: deltas,
-		}
-		if err := c.log.Append(ctx, record); err != nil {
+	for left := chunks(facts, decisions); len(left) > 0; {
+		var record psg.Record
+		if record, left, err = c.append(ctx, left, now); err != nil {
 			return c.rewind(ctx, taken, now, err)
 		}
 		if err := c.commit(record); err != nil {

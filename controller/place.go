@@ -18,6 +18,16 @@ import (
 // Errors: psg.ErrInvalid, psg.ErrUnknown (no such workload), psg.ErrBusy,
 // psg.ErrNotLeader. On an error no ask was accepted.
 func (c *Controller) Place(ctx context.Context, asks []psg.Ask, after uint64) ([]psg.Order, uint64, error) {
+	for i, ask := range asks {
+		if err := checkID(ask.ID); err != nil {
+			return nil, 0, fmt.Errorf("ask %d: %w", i, err)
+		}
+	}
+	return c.place(ctx, asks, after)
+}
+
+// place is Place for asks of the controller's own too.
+func (c *Controller) place(ctx context.Context, asks []psg.Ask, after uint64) ([]psg.Order, uint64, error) {
 	if err := c.submit(ctx, asks); err != nil {
 		return nil, 0, err
 	}

@@ -25,7 +25,7 @@ type resize struct {
 // It returns what is held, or why it is not. Errors: psg.ErrInvalid,
 // psg.ErrUnknown, psg.ErrBusy, psg.ErrNotLeader.
 func (c *Controller) Reserve(ctx context.Context, r psg.Reservation) ([]psg.Placement, []psg.Refusal, error) {
-	if err := r.Validate(); err != nil {
+	if err := errors.Join(r.Validate(), checkID(r.ID)); err != nil {
 		return nil, nil, err
 	}
 	switch {
@@ -38,12 +38,13 @@ func (c *Controller) Reserve(ctx context.Context, r psg.Reservation) ([]psg.Plac
 	}
 }
 
+// reserve holds room, under an ID of the controller's own or another.
 func (c *Controller) reserve(ctx context.Context, r psg.Reservation) ([]psg.Placement, []psg.Refusal, error) {
 	asks := make([]psg.Ask, r.Count)
 	for i := range asks {
 		asks[i] = r.Ask(i, time.Now())
 	}
-	if _, _, err := c.Place(ctx, asks, 0); err != nil {
+	if _, _, err := c.place(ctx, asks, 0); err != nil {
 		return nil, nil, err
 	}
 	var held []psg.Placement

@@ -180,7 +180,7 @@ func (c *Controller) reserveFor(ctx context.Context, s *psg.AskStatus) (bool, er
 	}
 	ctx, cancel := context.WithTimeout(ctx, reserveWithin)
 	defer cancel()
-	held, refused, err := c.Reserve(ctx, psg.Reservation{
+	held, refused, err := c.reserve(ctx, psg.Reservation{
 		ID: psg.RequestID(fmt.Sprint(prefix, s.Sequence)), Workload: s.Ask.Workload,
 		Count: 1, Node: s.Refusal.Node, Hold: steerHold,
 	})

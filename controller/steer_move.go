@@ -182,7 +182,7 @@ func (c *Controller) move(ctx context.Context, source *psg.AskStatus, from psg.N
 // with the most free CPU first.
 func (c *Controller) destination(ctx context.Context, source *psg.AskStatus, not psg.NodeID) (psg.Placement, error) {
 	for _, node := range c.roomiest(not) {
-		held, refused, err := c.Reserve(ctx, psg.Reservation{
+		held, refused, err := c.reserve(ctx, psg.Reservation{
 			ID:       psg.RequestID(fmt.Sprint(movePrefix, source.Ask.ID, "/", source.Sequence, "/", node)),
 			Workload: source.Ask.Workload, Count: 1, Node: node, Hold: steerHold,
 		})

@@ -37,9 +37,14 @@ func checkAsk(ask psg.Ask) error {
 	case ask.Started && (ask.Alloc == "" || ask.Node == ""):
 		return wrong("what has started has an allocation and a node")
 	}
+	return nil
+}
+
+// checkID refuses an ID that only asks which the controller makes itself have.
+func checkID(id psg.RequestID) error {
 	for _, own := range []string{heldPrefix, steerPrefix, planPrefix} {
-		if strings.HasPrefix(string(ask.ID), own) {
-			return wrong("ID %q begins with %q, as only the controller's own do", ask.ID, own)
+		if strings.HasPrefix(string(id), own) {
+			return fmt.Errorf("ID %q begins with %q, as only the controller's own do: %w", id, own, psg.ErrInvalid)
 		}
 	}
 	return nil

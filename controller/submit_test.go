@@ -229,3 +229,46 @@ func TestRun_IsFreeOfRaces(t *testing.T) {
 	}
 	w.checkLog()
 }
+
+func TestCycle_CutsARecordThatTheLogDoesNotTake(t *testing.T) {
+	web := workload("web", "service", 1)
+	w := newWorld(t, tempLog(t), jobs{web.ID: web})
+	w.log.most = 3
+	w.report(psg.NodeChanged{Node: testNode("n1")}, psg.NodeChanged{Node: testNode("n2")})
+	asks := make([]psg.Ask, 20)
+	for i := range asks {
+		asks[i] = gate(web, fmt.Sprint("a", i), "n1")
+	}
+	for i, order := range w.place(0, asks...) { // all of one workload
+		if order.Kind != psg.Grant {
+			t.Errorf("order %d is %s, want a grant", i, order.Kind)
+		}
+	}
+	if _, epoch, _ := w.Position(); epoch != 1 {
+		t.Errorf("epoch %d: the controller led anew", epoch)
+	}
+	w.checkLog()
+}
+
+func TestMiddle_CutsBetweenWorkloadsWhereItCan(t *testing.T) {
+	placed := func(jobs string) (deltas []psg.Delta) {
+		for _, job := range jobs {
+			deltas = append(deltas, psg.Placed{Placement: psg.Placement{Ask: psg.Ask{Workload: psg.WorkloadID{Job: string(job)}}}})
+		}
+		return deltas
+	}
+	for jobs, want := range map[string]int{"ab": 1, "aab": 2, "abbb": 1, "aaab": 3, "aaaa": 2, "aaabbb": 3} {
+		if at := middle(placed(jobs)); at != want {
+			t.Errorf("middle(%s) = %d, want %d", jobs, at, want)
+		}
+	}
+}
+
+func TestReserve_LeavesTheControllersOwnIDsAlone(t *testing.T) {
+	w := newWorld(t, tempLog(t), nil)
+	for _, id := range []psg.RequestID{"held/x", "steer/x", "plan/x"} {
+		if _, _, err := w.Reserve(t.Context(), psg.Reservation{ID: id, Release: true}); !errors.Is(err, psg.ErrInvalid) {
+			t.Errorf("Reserve(%s) = %v, want ErrInvalid", id, err)
+		}
+	}
+}

@@ -1,0 +1,26 @@
+package bus
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/bus/server"
+)
+
+func TestLedger_SaysThatARecordIsTooLarge(t *testing.T) {
+	ledger := open(t, t.TempDir()).Ledger()
+	half := psg.NodeGone{Node: psg.NodeID(strings.Repeat("n", server.MaxPayload/2))}
+	if err := ledger.Check(half); err != nil {
+		t.Errorf("Check = %v for half of what one message takes", err)
+	}
+	whole := psg.NodeGone{Node: half.Node + half.Node}
+	if err := ledger.Check(whole); !errors.Is(err, psg.ErrInvalid) {
+		t.Errorf("Check = %v, want ErrInvalid: no record takes it", err)
+	}
+	large := psg.Record{Sequence: 1, Deltas: []psg.Delta{half, half}}
+	if err := ledger.Append(t.Context(), large); !errors.Is(err, psg.ErrInvalid) {
+		t.Errorf("Append = %v, want ErrInvalid: it never will be appended", err)
+	}
+}
