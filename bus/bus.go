@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -83,6 +84,10 @@ func Connect(config Config) (*Bus, error) {
 	}
 	var err error
 	if bus.conn, err = nats.Connect(strings.Join(config.URLs, ","), options...); err != nil {
+		var of *url.Error // quotes what it could not parse, a password and all
+		if errors.As(err, &of) {
+			err = of.Err
+		}
 		return nil, fmt.Errorf("connect to bus: %w", err)
 	}
 	if bus.js, err = jetstream.New(bus.conn, jetstream.WithDefaultTimeout(requestTimeout)); err != nil {

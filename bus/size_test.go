@@ -2,6 +2,7 @@ package bus
 
 import (
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -22,5 +23,12 @@ func TestLedger_SaysThatARecordIsTooLarge(t *testing.T) {
 	large := psg.Record{Sequence: 1, Deltas: []psg.Delta{half, half}}
 	if err := ledger.Append(t.Context(), large); !errors.Is(err, psg.ErrInvalid) {
 		t.Errorf("Append = %v, want ErrInvalid: it never will be appended", err)
+	}
+}
+
+func TestConnect_KeepsAPasswordOutOfItsError(t *testing.T) {
+	_, err := Connect(Config{URLs: []string{"nats://controller:sec%zzret@127.0.0.1:1"}, Log: slog.New(slog.DiscardHandler)})
+	if err == nil || strings.Contains(err.Error(), "ret@") {
+		t.Errorf("Connect = %v, want an error without the password", err)
 	}
 }

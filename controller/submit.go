@@ -18,6 +18,10 @@ type submission struct {
 	defined map[psg.WorkloadID]bool
 }
 
+// maxID bounds the IDs that somebody outside may choose, in bytes: those of asks
+// that are over are remembered for long.
+const maxID = 512
+
 // checkAsk reports why nobody outside may ask this.
 func checkAsk(ask psg.Ask) error {
 	wrong := func(format string, args ...any) error {
@@ -26,6 +30,8 @@ func checkAsk(ask psg.Ask) error {
 	switch {
 	case ask.ID == "":
 		return wrong("it has no ID")
+	case len(ask.ID) > maxID || len(ask.Node) > maxID:
+		return wrong("an ID is %d bytes, at most %d", max(len(ask.ID), len(ask.Node)), maxID)
 	case ask.Workload.Job == "" || ask.Workload.Group == "":
 		return wrong("workload %q lacks a job or a group", ask.Workload)
 	case ask.Alloc != "" && ask.ID != psg.RequestID(ask.Alloc):
@@ -42,7 +48,7 @@ func checkAsk(ask psg.Ask) error {
 
 // checkID refuses an ID that only asks which the controller makes itself have.
 func checkID(id psg.RequestID) error {
-	for _, own := range []string{heldPrefix, steerPrefix, planPrefix} {
+	for _, own := range []string{heldPrefix, steerPrefix, planPrefix, movePrefix} {
 		if strings.HasPrefix(string(id), own) {
 			return fmt.Errorf("ID %q begins with %q, as only the controller's own do: %w", id, own, psg.ErrInvalid)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,6 +19,7 @@ func TestPlace_RefusesAsksThatNothingWouldEnd(t *testing.T) {
 	w.report(psg.NodeChanged{Node: testNode("n1")})
 	w.place(0, gate(web, "a1", "n1"))
 	for name, change := range map[string]func(*psg.Ask){
+		"an ID of a megabyte":     func(a *psg.Ask) { a.Alloc = psg.AllocID(strings.Repeat("a", 1<<20)); a.ID = psg.RequestID(a.Alloc) },
 		"no job":                  func(a *psg.Ask) { a.Workload.Job = "" },
 		"no group":                func(a *psg.Ask) { a.Workload.Group = "" },
 		"an ID of its own":        func(a *psg.Ask) { a.ID = "mine" },
@@ -266,7 +268,7 @@ func TestMiddle_CutsBetweenWorkloadsWhereItCan(t *testing.T) {
 
 func TestReserve_LeavesTheControllersOwnIDsAlone(t *testing.T) {
 	w := newWorld(t, tempLog(t), nil)
-	for _, id := range []psg.RequestID{"held/x", "steer/x", "plan/x"} {
+	for _, id := range []psg.RequestID{"held/x", "steer/x", "plan/x", "move/x"} {
 		if _, _, err := w.Reserve(t.Context(), psg.Reservation{ID: id, Release: true}); !errors.Is(err, psg.ErrInvalid) {
 			t.Errorf("Reserve(%s) = %v, want ErrInvalid", id, err)
 		}

@@ -119,6 +119,7 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 	group.Go(func() error { return ended(ctx, transport.WatchTelemetry(ctx, decider.Observe)) })
 	group.Go(func() error { return reloading(ctx, reload, rules, config, decider) })
 	group.Go(func() error { return ended(ctx, poll.New(rules, poll.Config{Log: config.log}).Run(ctx)) })
+	config.warnExposed(grpcListener.Addr(), httpListener.Addr())
 	config.log.Info("serving", "grpc", grpcListener.Addr(), "http", httpListener.Addr())
 	if config.ready != nil {
 		config.ready(&running{decider, grpcListener.Addr(), httpListener.Addr(), natsURL})

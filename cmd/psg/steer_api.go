@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"strings"
 	"sync"
@@ -34,9 +35,9 @@ const maxPlanRequest = 64 << 20
 func withRegistrations(rest http.Handler, decider *controller.Controller) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", rest)
-	mux.Handle("POST /v1/node/{id}/rebalance", rebalance(decider))
+	mux.Handle("POST /v1/node/{id}/rebalance", jsonOnly(rebalance(decider)))
 	post := func(path string, answer func(context.Context, planRequest) (any, error)) {
-		mux.HandleFunc("POST /v1/register/"+path, func(w http.ResponseWriter, r *http.Request) {
+		mux.Handle("POST /v1/register/"+path, jsonOnly(func(w http.ResponseWriter, r *http.Request) {
 			var request planRequest
 			if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxPlanRequest)).Decode(&request); err != nil {
 				answerJSON(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
@@ -48,7 +49,7 @@ func withRegistrations(rest http.Handler, decider *controller.Controller) http.H
 				return
 			}
 			answerJSON(w, http.StatusOK, value)
-		})
+		}))
 	}
 	post("judge", func(ctx context.Context, r planRequest) (any, error) { return decider.Judge(ctx, r.Workloads) })
 	post("plan", func(ctx context.Context, r planRequest) (any, error) {
@@ -58,6 +59,19 @@ func withRegistrations(rest http.Handler, decider *controller.Controller) http.H
 		return nil, decider.Abandon(ctx, r.Request, r.IDs)
 	})
 	return mux
+}
+
+// jsonOnly refuses what does not say that it is JSON, which a page of another
+// site in somebody's browser cannot say unasked: nothing else tells it from the
+// operator, for loopback alone is trusted.
+func jsonOnly(next http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+			answerJSON(w, http.StatusUnsupportedMediaType, map[string]string{"error": "Content-Type is not application/json"})
+			return
+		}
+		next(w, r)
+	})
 }
 
 func planStatus(err error) int {

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"crypto/tls"
+	"net"
+)
+
+// warnExposed says which of a controller's faces somebody on the network could
+// use without showing who they are.
+func (c serveConfig) warnExposed(grpc, http net.Addr) {
+	if beyondLoopback(grpc.String()) && (c.tls == nil || c.tls.ClientAuth != tls.RequireAndVerifyClientCert) {
+		c.log.Warn("gRPC face is open to the network without client certificates: whoever reaches it may place, reserve and move; set -tls-cert, -tls-key and -tls-ca",
+			"grpc", grpc)
+	}
+	if beyondLoopback(http.String()) {
+		c.log.Warn("REST face is open to the network without TLS or authentication: whoever reaches it may read everything, plan registrations and move work; put a proxy that authenticates before it",
+			"http", http)
+	}
+	if len(c.natsURLs) == 0 && c.natsListen != "" && beyondLoopback(c.natsListen) {
+		c.log.Warn("embedded NATS server is open to the network without authentication: whoever reaches it may write the ledger; run NATS by itself, with users, for agents on other machines",
+			"nats", c.natsListen)
+	}
+}
+
+// beyondLoopback reports whether other machines can reach an address. One that
+// is no IP address may be anywhere.
+func beyondLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = address
+	}
+	if host == "localhost" {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return ip == nil || !ip.IsLoopback()
+}
