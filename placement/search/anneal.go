@@ -1,79 +1,88 @@
 package search
 
-import (
-	"math"
-)
+import "math"
 
-// The schedule: in each round the temperature falls geometrically, from a share
-// of the mean cost of a worsening step to one unit of cost.
+// Of a hundred steps, so many are ejections, shifts home and other shifts; the
+// rest are swaps.
 const (
-	round     = 2048 // steps between two looks at the budget
-	coldest   = 0.3  // of cost
-	hottest   = 0.02 // of the mean worsening step
-	kinds     = 256  // of steps: so many ejections and shifts, the rest swaps
-	ejections = 2
-	shifts    = 127
-	homeward  = 16
-	cool      = 0.97 // share of the budget that is annealed; the rest descends
+	ejections = 15
+	homeward  = 10
+	shifts    = 30
 )
 
-// anneal is simulated annealing (Kirkpatrick et al. 1983) over shifts and swaps.
+// anneal is simulated annealing (Kirkpatrick et al. 1983) over shifts, swaps
+// and ejections: once through all temperatures in haste, to learn where the
+// cost falls, then again with most of the time spent there.
 func (s *searcher) anneal() {
 	if s.items == 0 || s.nodes < 2 {
 		return
 	}
-	hot := max(coldest, hottest*s.meanWorse())
-	for {
-		share := s.used() / cool
-		if share >= 1 {
-			return
+	plan := newSchedule(hottest*s.meanWorse(), float64(s.cost))
+	for _, pass := range []struct {
+		until float64 // share of the budget
+		learn bool
+	}{{pilot, true}, {cool, false}} {
+		from := s.used()
+		for level := range levels {
+			until := from + (pass.until-from)*plan.ends[level]
+			var sum, n float64
+			for share := s.used(); share < until; share = s.used() {
+				s.roundAt(plan.temperature[level])
+				sum, n = sum+float64(s.cost), n+1
+			}
+			if pass.learn && n > 0 {
+				plan.cost[level] = sum / n
+			}
 		}
-		temperature := hot * math.Pow(coldest/hot, share)
-		for range round {
-			s.step(temperature)
-		}
-		s.keep()
+		plan.adapt()
 	}
+}
+
+// roundAt makes some steps at a temperature.
+func (s *searcher) roundAt(temperature float64) {
+	for range round {
+		s.step(temperature)
+	}
+	s.keep()
 }
 
 // step proposes one change and makes it if it is allowed and bearable.
 func (s *searcher) step(temperature float64) {
 	s.steps++
-	item := s.random.below(s.items)
+	item, kind := s.random.below(s.items), s.random.below(100)
 	from := int(s.at[item])
-	kind := s.random.below(kinds)
-	if kind < ejections {
-		if to := s.random.below(s.nodes); to != from {
-			s.eject(item, to, s.random.bearable(temperature))
-		}
+	if kind >= ejections+homeward+shifts {
+		s.proposeSwap(item, s.random.below(s.items), temperature)
 		return
 	}
-	if kind < ejections+shifts {
-		to := s.random.below(s.nodes)
-		if kind < ejections+homeward {
-			to = int(s.home[item])
-		}
-		if to == from || !s.allowsShift(item, to) {
-			return
-		}
+	to := s.random.below(s.nodes)
+	if kind >= ejections && kind < ejections+homeward {
+		to = int(s.home[item])
+	}
+	switch {
+	case to == from:
+	case kind < ejections:
+		s.eject(item, to, s.random.bearable(temperature))
+	case s.allowsShift(item, to):
 		if d := s.shiftDelta(item, to); d <= 0 || d <= s.random.bearable(temperature) {
 			s.shift(item, to, d)
 		}
-		return
-	}
-	other := s.random.below(s.items)
-	if int(s.at[other]) == from || !s.allowsSwap(item, other) {
-		return
-	}
-	if d := s.swapDelta(item, other); d <= 0 || d <= s.random.bearable(temperature) {
-		s.swap(item, other, d)
 	}
 }
 
-// meanWorse samples what an allowed step costs more, of those that do.
+func (s *searcher) proposeSwap(one, two int, temperature float64) {
+	if s.at[one] == s.at[two] || !s.allowsSwap(one, two) {
+		return
+	}
+	if d := s.swapDelta(one, two); d <= 0 || d <= s.random.bearable(temperature) {
+		s.swap(one, two, d)
+	}
+}
+
+// meanWorse samples what an allowed shift costs more, of those that do.
 func (s *searcher) meanWorse() float64 {
 	var sum, n float64
-	for range 20 * round {
+	for range samples {
 		item, to := s.random.below(s.items), s.random.below(s.nodes)
 		if int(s.at[item]) == to || !s.allowsShift(item, to) {
 			continue
@@ -82,5 +91,5 @@ func (s *searcher) meanWorse() float64 {
 			sum, n = sum+float64(d), n+1
 		}
 	}
-	return sum / max(n, 1)
+	return sum / math.Max(n, 1)
 }

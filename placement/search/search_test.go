@@ -67,11 +67,11 @@ func TestSolve_SameSeedSameAssignment(t *testing.T) {
 func TestSolve_EndsWhenTimeIsUsed(t *testing.T) {
 	p := randomProblem(rand.New(rand.NewPCG(3, 4)), 8, 40)
 	looks := 0
-	got, err := Solve(p, Options{Used: func() float64 { looks++; return float64(looks) / 10 }})
+	got, err := Solve(p, Options{Used: func() float64 { looks++; return float64(looks) / 100 }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if looks > 20 || got.Cost.Total() > p.Cost(p.Initial).Total() {
+	if looks > 200 || got.Cost.Total() > p.Cost(p.Initial).Total() {
 		t.Errorf("%d looks at the time, cost %d", looks, got.Cost.Total())
 	}
 }
