@@ -65,7 +65,7 @@ func (g *grid) served(since time.Time) {
 	g.t.Helper()
 	probe := startProbe(g)
 	defer probe.finish()
-	eventually(g.t, time.Minute, "an answer", func() bool { return probe.last.Load() > since.UnixNano() })
+	eventually(g.t, patience, "an answer", func() bool { return probe.last.Load() > since.UnixNano() })
 }
 
 // settle waits until reservations have expired, checks the log and the audit.

@@ -38,7 +38,7 @@ func check(t *testing.T, js jetstream.JetStream) *checker {
 		refused: map[string]bool{}, decided: map[string]bool{},
 	}
 	var log [][]byte
-	eventually(t, time.Minute, "the ledger is read", func() bool { // a server just started loses requests
+	eventually(t, patience, "the ledger is read", func() bool { // a server just started loses requests
 		var err error
 		log, err = readLog(t.Context(), js)
 		return err == nil

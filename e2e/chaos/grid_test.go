@@ -182,7 +182,7 @@ func (g *grid) status(i int) (s status, err error) {
 func (g *grid) leader() int {
 	g.t.Helper()
 	found := -1
-	eventually(g.t, time.Minute, "a controller leads", func() bool {
+	eventually(g.t, patience, "a controller leads", func() bool {
 		for i := range g.controllers {
 			if s, err := g.status(i); err == nil && s.Leading {
 				found = i
@@ -233,6 +233,10 @@ func addressesOn(t *testing.T, host string, n int) (picked []string) {
 	t.Fatalf("no %d free ports on %s", n, host)
 	return nil
 }
+
+// patience is how long anything may take: a slow machine is no fault. How long
+// things do take is logged.
+const patience = 4 * time.Minute
 
 func eventually(t *testing.T, limit time.Duration, what string, done func() bool) {
 	t.Helper()

@@ -103,7 +103,7 @@ func TestPartition_TheLeaderCutOffRefusesAndCatchesUp(t *testing.T) {
 	}
 
 	i.ip(t, "-n", i.name, "link", "set", i.busLink, "up")
-	eventually(t, time.Minute, "the leader that was cut off follows", func() bool {
+	eventually(t, patience, "the leader that was cut off follows", func() bool {
 		mine, err := g.status(0)
 		if err != nil || mine.Leading {
 			return false

@@ -30,7 +30,7 @@ func (g *grid) seed(replicas int) {
 	g.t.Helper()
 	first := nouns.Record{Sequence: 1, Epoch: 1, At: time.Now(), Deltas: world(1)}
 	var last error
-	eventually(g.t, time.Minute, "the bus takes the first record", func() bool {
+	eventually(g.t, patience, "the bus takes the first record", func() bool {
 		err := g.append(replicas, first)
 		if err != nil && (last == nil || err.Error() != last.Error()) {
 			g.t.Logf("seed: %v", err)
@@ -103,7 +103,7 @@ func (g *grid) seedAlone(dir, listen string) {
 // epoch of its own. They stand by, and lead again.
 func (g *grid) intrude(replicas int) {
 	g.t.Helper()
-	eventually(g.t, time.Minute, "the world is reported", func() bool {
+	eventually(g.t, patience, "the world is reported", func() bool {
 		transport, err := bus.Connect(bus.Config{Name: "seed", URLs: g.urls, Replicas: replicas, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			return false

@@ -125,7 +125,7 @@ func (c *cluster) empty() {
 	for _, job := range jobs {
 		_, _, _ = c.client.Jobs().Deregister(job.ID, false, &api.WriteOptions{Namespace: job.Namespace})
 	}
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for range time.Tick(50 * time.Millisecond) {
 		allocs, _, err := c.client.Allocations().List(&api.QueryOptions{Namespace: "*"})
 		left := slices.ContainsFunc(allocs, func(a *api.AllocationListStub) bool {
@@ -135,7 +135,7 @@ func (c *cluster) empty() {
 			return
 		}
 		if time.Now().After(deadline) {
-			c.Errorf("tasks still run after 30 s")
+			c.Errorf("tasks still run after 2 minutes")
 			return
 		}
 	}
