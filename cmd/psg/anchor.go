@@ -1,21 +1,15 @@
 package main
 
 import (
-	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/psgrid/psg"
 	"github.com/psgrid/psg/bus"
-	"github.com/psgrid/psg/hclspec"
 )
 
 // anchorEvery is the shortest time between two log lines with the head of the
@@ -63,29 +57,4 @@ func (a *anchor) Collect(out chan<- prometheus.Metric) {
 	}
 	out <- prometheus.MustNewConstMetric(auditHeadDesc, prometheus.GaugeValue, float64(head.Position), hex.EncodeToString(head.Hash[:]))
 	out <- prometheus.MustNewConstMetric(auditSequenceDesc, prometheus.GaugeValue, float64(head.Sequence))
-}
-
-// bundleOf names the version of the policies in a directory.
-func bundleOf(declared hclspec.Bundle, dir string) (psg.Bundle, error) {
-	sum := sha256.New()
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
-			return err
-		}
-		name, err := filepath.Rel(dir, path)
-		if err != nil {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(sum, "%q %d\n", filepath.ToSlash(name), len(content))
-		sum.Write(content)
-		return nil
-	})
-	if err != nil {
-		return psg.Bundle{}, fmt.Errorf("sum of bundle %s: %w", dir, err)
-	}
-	return psg.Bundle{Name: declared.Name, Version: declared.Version, Digest: hex.EncodeToString(sum.Sum(nil))}, nil
 }

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"time"
 
 	"github.com/hashicorp/nomad/api"
 	"golang.org/x/sync/errgroup"
@@ -19,7 +18,6 @@ import (
 	"github.com/psgrid/psg/bus/server"
 	"github.com/psgrid/psg/controller"
 	"github.com/psgrid/psg/ledger"
-	"github.com/psgrid/psg/policies"
 	"github.com/psgrid/psg/policies/poll"
 	"github.com/psgrid/psg/rpc"
 	"github.com/psgrid/psg/shim"
@@ -70,7 +68,7 @@ func (c serveConfig) validate() error {
 // serve runs a controller until ctx ends or a part of it fails. A signal on
 // reload loads the policies anew.
 func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) error {
-	rules, err := policies.NewStore(config.bundle, policies.Config{})
+	rules, err := newRulebook(config.bundle)
 	if err != nil {
 		return err
 	}
@@ -92,7 +90,7 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 	self := config.self(grpcListener.Addr(), httpListener.Addr())
 	head := &anchor{log: config.log}
 	var decider *controller.Controller
-	decider, err = controller.New(transport.Ledger(), store{rules}, config.jobs(), controller.Config{
+	decider, err = controller.New(transport.Ledger(), rules, config.jobs(), controller.Config{
 		Name:   config.name,
 		Log:    config.log,
 		Lease:  transport.Lease(self, bus.LeaseTTL),
@@ -117,8 +115,8 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 		return rpc.ServeREST(ctx, httpListener, withRegistrations(rpc.REST(decider, head), decider))
 	})
 	group.Go(func() error { return ended(ctx, transport.WatchTelemetry(ctx, decider.Observe)) })
-	group.Go(func() error { return reloading(ctx, reload, rules, config, decider) })
-	group.Go(func() error { return ended(ctx, poll.New(rules, poll.Config{Log: config.log}).Run(ctx)) })
+	group.Go(func() error { return reloading(ctx, reload, rules, config.log, decider) })
+	group.Go(func() error { return ended(ctx, poll.New(rules.store, poll.Config{Log: config.log}).Run(ctx)) })
 	config.warnExposed(grpcListener.Addr(), httpListener.Addr())
 	config.log.Info("serving", "grpc", grpcListener.Addr(), "http", httpListener.Addr())
 	if config.ready != nil {
@@ -129,8 +127,8 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 
 // lead does what only the leader does beside its cycles: it audits, watches
 // Nomad, which it lists anew, and steers.
-func (c serveConfig) lead(ctx context.Context, decider *controller.Controller, transport *bus.Bus, rules *policies.Store, head *anchor) error {
-	if err := c.reportBundle(ctx, rules, decider); err != nil {
+func (c serveConfig) lead(ctx context.Context, decider *controller.Controller, transport *bus.Bus, rules *rulebook, head *anchor) error {
+	if err := rules.report(ctx, decider); err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -142,54 +140,12 @@ func (c serveConfig) lead(ctx context.Context, decider *controller.Controller, t
 	return group.Wait()
 }
 
-// reportBundle has the policies in force recorded, if they are others than
-// before. The leader's are what counts.
-func (c serveConfig) reportBundle(ctx context.Context, rules *policies.Store, decider *controller.Controller) error {
-	bundle, err := bundleOf(rules.Current().Bundle(), c.bundle)
-	if err != nil {
-		return err
-	}
-	return decider.Report(ctx, []psg.Delta{psg.BundleChanged{Bundle: bundle, At: time.Now()}})
-}
-
 // self is how others reach this controller.
 func (c serveConfig) self(grpc, http net.Addr) psg.Leader {
 	return psg.Leader{
 		Name: c.name,
 		GRPC: cmp.Or(c.advertiseGRPC, grpc.String()),
 		HTTP: cmp.Or(c.advertiseHTTP, http.String()),
-	}
-}
-
-// store gives the controller whatever policies are in force.
-type store struct{ rules *policies.Store }
-
-func (s store) Rule(ctx context.Context, w *psg.Workload, view *psg.Snapshot) (psg.Ruling, error) {
-	return s.rules.Current().Rule(ctx, w, view)
-}
-
-func (s store) Sequel(view *psg.Snapshot) psg.Sequel { return s.rules.Current().Sequel(view) }
-
-// reloading loads the bundle anew at each signal; a faulty one changes nothing.
-func reloading(ctx context.Context, reload <-chan os.Signal, rules *policies.Store, config serveConfig, decider *controller.Controller) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-reload:
-			if err := rules.Reload(config.bundle); err != nil {
-				config.log.Error("policies not reloaded: the old ones stay in force", "error", err)
-				continue
-			}
-			config.log.Info("policies reloaded", "bundle", config.bundle)
-			decider.Wake()
-			if _, _, leading := decider.Position(); !leading {
-				continue // whoever leads says what its policies are
-			}
-			if err := config.reportBundle(ctx, rules, decider); err != nil {
-				config.log.Error("policy change not recorded", "error", err)
-			}
-		}
 	}
 }
 
