@@ -83,11 +83,14 @@ func (c *Controller) standBy(ctx context.Context) error {
 	return err
 }
 
-// applied folds a record that another leader committed.
+// applied folds a record that another leader committed. A state that a part of
+// one is in is not led from, even if the lease comes at that moment.
 func (c *Controller) applied(r psg.Record) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.state.Apply(r)
+	err := c.state.Apply(r)
+	c.restored = c.restored && err == nil
+	return err
 }
 
 // awaitLease tries to take the lease until it is ours.

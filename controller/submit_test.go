@@ -274,3 +274,23 @@ func TestReserve_LeavesTheControllersOwnIDsAlone(t *testing.T) {
 		}
 	}
 }
+
+func TestApplied_LeadsFromNoStateThatHalfARecordIsIn(t *testing.T) {
+	w := newWorld(t, tempLog(t), nil)
+	w.resign()
+	if err := w.restore(t.Context()); err != nil || !w.restored {
+		t.Fatalf("restore = %v, restored %v", err, w.restored)
+	}
+	sequence, epoch, _ := w.Position()
+	placed := psg.Placed{Placement: psg.Placement{Ask: psg.Ask{ID: "never asked"}, Node: "n1", State: psg.Granted}}
+	broken := psg.Record{Sequence: sequence + 1, Epoch: epoch, Deltas: []psg.Delta{psg.NodeChanged{Node: testNode("n9")}, placed}}
+	if err := w.applied(broken); err == nil {
+		t.Fatal("a broken record was folded")
+	}
+	if err := w.Lead(t.Context(), w.now); err != nil {
+		t.Fatal(err)
+	}
+	if nodes := w.Snapshot().Nodes; len(nodes) != 0 {
+		t.Errorf("%d nodes are left of the broken record", len(nodes))
+	}
+}

@@ -110,7 +110,11 @@ func (w *Watcher) listAllocs(ctx context.Context) (uint64, error) {
 		if err != nil {
 			return 0, err
 		}
-		deltas = append(append(deltas, more...), w.view.alloc(a)...)
+		news := w.view.alloc(a)
+		if news == nil {
+			news = w.view.endAgain(a)
+		}
+		deltas = append(append(deltas, more...), news...)
 		if len(deltas) >= maxHanded {
 			if err := w.hand(ctx, deltas); err != nil {
 				return 0, err

@@ -107,3 +107,21 @@ func TestWatcher_WaitsLongerForAStreamOfGarbage(t *testing.T) {
 		t.Errorf("follow = %v, %v, want that it came as far as events", followed, err)
 	}
 }
+
+func TestWatcher_RepeatsAnEndWithTheNextList(t *testing.T) {
+	n, client := newNomad(t)
+	n.jobs["train"] = gatedJob(6)
+	n.allocs["a1"] = gatedAlloc(7, "running", "dead", "running")
+	sink := watch(t, client, WatchConfig{})
+	sink.want(t, "workload ml/train/g version 6", "a1 running")
+	feed := n.opened(t)
+	over := gatedAlloc(102, "complete")
+	n.set(func() { n.index, n.allocs["a1"] = 102, over })
+	feed <- events(t, 102, event{Topic: api.TopicAllocation, Payload: payload{Allocation: over}})
+	sink.want(t, "a1 released")
+	close(feed) // have it listed
+	sink.want(t, "a1 released")
+	close(n.opened(t))
+	n.set(func() { n.nodes["n1"] = plainNode(103) })
+	sink.want(t, "node n1 version 103") // and not a third time
+}

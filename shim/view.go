@@ -41,6 +41,7 @@ type allocView struct {
 	workload psg.WorkloadID
 	managed  bool
 	over     bool
+	repeated bool // its end was told once more
 }
 
 func newView(region string, log *slog.Logger) *view {
@@ -94,6 +95,18 @@ func (v *view) alloc(a *allocation) []psg.Delta {
 		return v.moved(a)
 	}
 	return nil
+}
+
+// endAgain tells the end of a managed allocation once more: its gate's ask may
+// have been on its way to the controller when the end was told first, and would
+// hold room for ever.
+func (v *view) endAgain(a *allocation) []psg.Delta {
+	known := v.allocs[a.ID]
+	if known == nil || !known.managed || !known.over || known.repeated {
+		return nil
+	}
+	known.repeated = true
+	return []psg.Delta{a.freed()}
 }
 
 func (v *view) newAlloc(a *allocation) []psg.Delta {
