@@ -2,14 +2,18 @@ package controller
 
 import (
 	"context"
+	"time"
 
 	"github.com/psgrid/psg"
 )
 
-// maxJudged bounds how often one cycle asks policy about placements that
-// others of the same plan have changed the ground for. The rest of the plan is
-// left to the next cycle.
-const maxJudged = 256
+// maxJudged and judgeFor bound how often, and for how long, one cycle asks policy
+// about placements that others of the same plan have changed the ground for. The
+// rest of the plan is left to the next cycle: facts and other asks wait for it.
+const (
+	maxJudged = 256
+	judgeFor  = 250 * time.Millisecond
+)
 
 // lawful returns the part of a plan that policy allows taken together. Rulings
 // are made on one snapshot: where policy allows one training workload on a
@@ -23,8 +27,9 @@ func (c *Controller) lawful(ctx context.Context, plan psg.Plan, view *psg.Snapsh
 	}
 	kept, denied := plan, []psg.Refusal(nil)
 	kept.Placements = nil
-	for _, unit := range units(plan.Placements, view) {
-		if sequel.Judged() >= maxJudged {
+	began := time.Now()
+	for i, unit := range units(plan.Placements, view) {
+		if sequel.Judged() >= maxJudged || i > 0 && time.Since(began) >= judgeFor {
 			c.dirty = true
 			break
 		}

@@ -294,3 +294,40 @@ func TestApplied_LeadsFromNoStateThatHalfARecordIsIn(t *testing.T) {
 		t.Errorf("%d nodes are left of the broken record", len(nodes))
 	}
 }
+
+// slowly is a policy that takes its time over each placement.
+type slowly struct{ Policy }
+
+func (s slowly) Sequel(view *psg.Snapshot) psg.Sequel { return slowSequel{s.Policy.Sequel(view)} }
+
+type slowSequel struct{ psg.Sequel }
+
+func (s slowSequel) Admit(ctx context.Context, w *psg.Workload, p psg.Placement) ([]psg.Reason, error) {
+	<-time.After(judgeFor / 4)
+	return s.Sequel.Admit(ctx, w, p)
+}
+
+func TestCycle_LeavesTheRestOfAPlanThatPolicyIsSlowOver(t *testing.T) {
+	web := workload("web", "service", 1)
+	w := newWorld(t, tempLog(t), jobs{web.ID: web})
+	w.policy = slowly{w.policy}
+	w.report(psg.NodeChanged{Node: testNode("n1")})
+	asks := make([]psg.Ask, 12)
+	for i := range asks {
+		asks[i] = gate(web, fmt.Sprintf("a%02d", i), "n1")
+	}
+	if err := w.submit(t.Context(), asks); err != nil {
+		t.Fatal(err)
+	}
+	for last := 0; last < len(asks); {
+		w.cycle()
+		placed := len(w.Snapshot().Placements)
+		if n := placed - last; n < 1 || n > 5 {
+			t.Fatalf("one cycle placed %d, want some of them and not all", n)
+		}
+		if last = placed; w.dirty != (placed < len(asks)) {
+			t.Errorf("%d of %d placed: dirty is %v", placed, len(asks), w.dirty)
+		}
+	}
+	w.checkLog()
+}
