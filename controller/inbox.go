@@ -80,6 +80,9 @@ func (b *inbox) fill(deltas []psg.Delta) int {
 	if n > 0 {
 		signal(b.news)
 	}
+	if n == len(deltas) && len(b.deltas) < b.limit {
+		signal(b.room) // for the next that waits
+	}
 	return n
 }
 

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/psgrid/psg"
@@ -16,7 +17,7 @@ const healEvery = 30 * time.Second
 // lets it fail is not evaluated for ever.
 func (c *Controller) healMissing(ctx context.Context, before map[psg.JobID]int, to Orchestrator) map[psg.JobID]int {
 	now := map[psg.JobID]int{}
-	for job := range c.missing() {
+	for _, job := range c.missing() {
 		now[job] = before[job] + 1
 		if times := now[job]; times < 2 || times&(times-1) != 0 || c.mustLead() != nil {
 			continue
@@ -32,17 +33,16 @@ func (c *Controller) healMissing(ctx context.Context, before map[psg.JobID]int, 
 	return now
 }
 
-// missing are the jobs of which fewer instances are known than are wanted: all of
-// them services that PSG places and that are not held.
-func (c *Controller) missing() map[psg.JobID]bool {
-	jobs := map[psg.JobID]bool{}
+// missing are the jobs of which fewer instances are known than are wanted, by ID:
+// all of them services that PSG places and that are not held.
+func (c *Controller) missing() (jobs []psg.JobID) {
 	c.view(func(s *ledger.State) {
 		live := s.Live()
 		for _, w := range s.Workloads() {
 			if w.Type == psg.Service && w.Managed() && !w.Held && live[w.ID] < w.Count {
-				jobs[w.ID.JobID()] = true
+				jobs = append(jobs, w.ID.JobID())
 			}
 		}
 	})
-	return jobs
+	return slices.Compact(jobs) // workloads come by ID
 }

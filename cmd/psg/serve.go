@@ -103,6 +103,8 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 		Duties: func(ctx context.Context) error { return config.lead(ctx, decider, transport, rules, head) },
 	})
 	if err != nil {
+		grpcListener.Close()
+		httpListener.Close()
 		return err
 	}
 

@@ -1,0 +1,41 @@
+package controller
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/psgrid/psg"
+)
+
+func TestInbox_RoomWakesAllThatWaitForIt(t *testing.T) {
+	for name, makeRoom := range map[string]func(*inbox){
+		"taken":  func(b *inbox) { b.take(10) },
+		"closed": func(b *inbox) { b.close(psg.ErrNotLeader) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newInbox(10)
+				for range 10 {
+					if err := b.submit(psg.NodeGone{Node: "n"}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				var done atomic.Int32
+				for range 3 {
+					go func() {
+						if err := b.report(t.Context(), []psg.Delta{psg.NodeGone{Node: "n"}}); err == nil {
+							done.Add(1)
+						}
+					}()
+				}
+				synctest.Wait()
+				makeRoom(b)
+				synctest.Wait()
+				if n := done.Load(); n != 3 {
+					t.Errorf("%d of 3 watchers went on", n)
+				}
+			})
+		})
+	}
+}
