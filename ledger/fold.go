@@ -203,7 +203,10 @@ func (s *State) free(d psg.Freed, sequence uint64) {
 		return
 	}
 	if p := status.Placement; p != nil {
-		s.holdings(p.Node).remove(p)
+		held := s.holdings(p.Node)
+		if held.remove(p); held.empty() {
+			delete(s.held, p.Node) // nodes come and go, and some never were
+		}
 	}
 	delete(s.pending, d.Ask)
 	status.State, status.Since, status.Sequence = d.State, d.At, sequence

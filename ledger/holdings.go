@@ -79,6 +79,10 @@ func (h *holdings) fitsDevice(n *psg.Node, id psg.DeviceID, asked deviceUse) err
 func (h *holdings) add(p *psg.Placement)    { h.change(p, 1) }
 func (h *holdings) remove(p *psg.Placement) { h.change(p, -1) }
 
+func (h *holdings) empty() bool {
+	return h.request == (psg.Resources{}) && len(h.devices) == 0 && len(h.ports) == 0
+}
+
 func (h *holdings) change(p *psg.Placement, sign int64) {
 	for d, amount := range p.Request {
 		h.request[d] += sign * amount

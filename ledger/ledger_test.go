@@ -136,6 +136,21 @@ func TestFreed_GivesRoomBackAndIsRemembered(t *testing.T) {
 	}
 }
 
+func TestFreed_ForgetsANodeOnWhichNothingIsLeft(t *testing.T) {
+	s := led(t)
+	for i := range 10 {
+		id := psg.RequestID(fmt.Sprint("a", i))
+		p := granted(id, psg.NodeID(fmt.Sprint("never-", i)), 1)
+		p.State = psg.Running
+		if err := apply(s, psg.Placed{Placement: p}, psg.Freed{Ask: id, State: psg.Released}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(s.held); n != 0 {
+		t.Errorf("%d nodes are kept account of", n)
+	}
+}
+
 func TestFreed_ForgetsTheOldestBeyondTheBound(t *testing.T) {
 	s := led(t)
 	for i := range Remembered + 10 {
