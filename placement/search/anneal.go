@@ -11,31 +11,43 @@ const (
 )
 
 // anneal is simulated annealing (Kirkpatrick et al. 1983) over shifts, swaps
-// and ejections: once through all temperatures in haste, to learn where the
-// cost falls, then again with most of the time spent there.
+// and ejections: once through all temperatures in haste, to learn at which the
+// cost falls, then slowly through those, and at last down to single units.
 func (s *searcher) anneal() {
 	if s.items == 0 || s.nodes < 2 {
 		return
 	}
-	plan := newSchedule(hottest*s.meanWorse(), float64(s.cost))
-	for _, pass := range []struct {
-		until float64 // share of the budget
-		learn bool
-	}{{pilot, true}, {cool, false}} {
-		from := s.used()
-		for level := range levels {
-			until := from + (pass.until-from)*plan.ends[level]
-			var sum, n float64
-			for share := s.used(); share < until; share = s.used() {
-				s.roundAt(plan.temperature[level])
-				sum, n = sum+float64(s.cost), n+1
-			}
-			if pass.learn && n > 0 {
-				plan.cost[level] = sum / n
-			}
-		}
-		plan.adapt()
+	hot := s.pilot()
+	s.restore(s.home, s.p.Cost(s.p.Initial).Total()) // not from where the pilot froze
+	cold := max(coldest, hot/span)
+	s.phase(pilot, steady, hot, cold)
+	s.phase(steady, cool, cold, coldest)
+}
+
+// phase anneals from one temperature to another, between two shares of the
+// budget.
+func (s *searcher) phase(begin, end, from, to float64) {
+	for used := s.used(); used < end; used = s.used() {
+		s.roundAt(falling(from, to, max(0, (used-begin)/(end-begin))))
 	}
+}
+
+// pilot finds the temperature to begin at.
+func (s *searcher) pilot() float64 {
+	initial, from := float64(s.cost), max(coldest, hottest*s.meanWorse())
+	var temperatures, costs []float64
+	for level := range levels {
+		temperature := falling(from, coldest, float64(level)/(levels-1))
+		var sum, n float64
+		for used := s.used(); used < pilot*float64(level+1)/levels; used = s.used() {
+			s.roundAt(temperature)
+			sum, n = sum+float64(s.cost), n+1
+		}
+		if n > 0 {
+			temperatures, costs = append(temperatures, temperature), append(costs, sum/n)
+		}
+	}
+	return halfway(temperatures, costs, initial)
 }
 
 // roundAt makes some steps at a temperature.

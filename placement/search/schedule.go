@@ -2,56 +2,35 @@ package search
 
 import "math"
 
+// The schedule's constants, as measured on the challenge's set A.
 const (
-	levels  = 40    // of temperature
 	round   = 1024  // steps between two looks at the budget
-	samples = 40960 // of steps, to find the hottest level
+	samples = 40960 // steps to find the pilot's first temperature
+	levels  = 40    // of temperature in the pilot
+	hottest = 12    // times the mean worsening shift
 	coldest = 0.3   // of cost
-	hottest = 2     // of the mean worsening shift
-	pilot   = 0.08  // share of the budget that learns where the cost falls
-	cool    = 0.97  // share that is annealed in all; the rest descends
-	even    = 0.3   // share of the annealing that all levels have alike
+	span    = 100   // hot over cold in the main part
+	pilot   = 0.06  // share of the budget that finds the hot temperature
+	steady  = 0.84  // until there the main part
+	cool    = 0.97  // until there from cold to coldest; the rest descends
 )
 
-// schedule is the temperatures, geometrically spaced, and when each ends.
-type schedule struct {
-	temperature [levels]float64
-	cost        [levels]float64 // mean that was seen at each
-	ends        [levels]float64 // share of a pass that is gone at its end
-	initial     float64         // cost
+// falling is the temperature when so much of a phase is gone, geometrically.
+func falling(from, to, gone float64) float64 {
+	return max(coldest, from*math.Pow(to/from, gone))
 }
 
-// newSchedule spends the same time at each level.
-func newSchedule(hot, initial float64) *schedule {
-	hot = max(hot, coldest)
-	s := &schedule{initial: initial}
-	for i := range levels {
-		s.temperature[i] = hot * math.Pow(coldest/hot, float64(i)/(levels-1))
-		s.cost[i] = initial
-		s.ends[i] = float64(i+1) / levels
+// halfway is the temperature at which a pilot's cost has come halfway from the
+// initial to its lowest: hotter only shuffles, colder is frozen soon.
+func halfway(temperatures, costs []float64, initial float64) float64 {
+	lowest := initial
+	for _, c := range costs {
+		lowest = min(lowest, c)
 	}
-	return s
-}
-
-// adapt gives each level time by the cube root of what the cost fell there:
-// more where it matters, but the last units their share too. What only undoes
-// the heat does not count.
-func (s *schedule) adapt() {
-	var fell [levels]float64
-	var total float64
-	lowest := s.initial
-	for i, cost := range s.cost {
-		fell[i] = math.Cbrt(max(0, lowest-cost))
-		lowest = min(lowest, cost)
-		total += fell[i]
-	}
-	end := 0.0
-	for i := range s.ends {
-		share := 1.0 / levels
-		if total > 0 {
-			share = even*share + (1-even)*fell[i]/total
+	for i, c := range costs {
+		if c <= (initial+lowest)/2 {
+			return temperatures[i]
 		}
-		end += share
-		s.ends[i] = end
 	}
+	return coldest
 }
