@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -52,49 +53,40 @@ func newSmallCluster(r *rand.Rand, nodes, items int) smallCluster {
 // is left after one Solve, and after moves have made what room they can.
 func (c smallCluster) missed() (solved, improved int64) {
 	e := placement.New(placement.Config{})
+	now, missing := time.Unix(0, 0).UTC(), int64(0)
+	var asks []psg.Ask
+	request := make(map[psg.WorkloadID]int64)
 	for _, n := range c.nodes {
 		e.Apply(psg.NodeChanged{Node: n})
 	}
-	open := make(map[psg.RequestID]psg.Ask)
-	now, left := time.Unix(0, 0).UTC(), int64(0)
-	var order []psg.RequestID
 	for i, w := range c.workloads {
 		e.Apply(psg.WorkloadChanged{Workload: w})
-		ask := psg.Ask{ID: psg.RequestID(fmt.Sprintf("ask%02d", i)), Workload: w.ID, At: now.Add(time.Duration(i))}
-		open[ask.ID], order, left = ask, append(order, ask.ID), left+w.Request[psg.CPU]
-	}
-	request := make(map[psg.WorkloadID]int64)
-	for _, w := range c.workloads {
+		asks = append(asks, psg.Ask{ID: psg.RequestID(fmt.Sprintf("ask%02d", i)), Workload: w.ID, At: now.Add(time.Duration(i))})
 		request[w.ID] = w.Request[psg.CPU]
+		missing += request[w.ID]
 	}
-	asks := func() (list []psg.Ask) {
-		for _, id := range order {
-			if ask, ok := open[id]; ok {
-				list = append(list, ask)
-			}
-		}
-		return list
-	}
-	commit := func(list []psg.Placement) {
-		for _, p := range list {
-			p.State = psg.Running
-			e.Apply(psg.Placed{Placement: p})
-			if _, ok := open[p.Ask.ID]; ok {
-				left -= request[p.Ask.Workload]
-				delete(open, p.Ask.ID)
-			}
+	commit := func(p psg.Placement) {
+		p.State = psg.Running
+		e.Apply(psg.Placed{Placement: p})
+		if at := slices.IndexFunc(asks, func(a psg.Ask) bool { return a.ID == p.Ask.ID }); at >= 0 {
+			asks = slices.Delete(slices.Clone(asks), at, at+1)
+			missing -= request[p.Ask.Workload]
 		}
 	}
-	commit(e.Solve(placement.Problem{Now: now, Asks: asks()}).Placements)
-	solved = left
+	for _, p := range e.Solve(placement.Problem{Now: now, Asks: asks}).Placements {
+		commit(p)
+	}
+	solved = missing
 	for range 20 {
-		better := e.Improve(placement.Problem{Now: now, Asks: asks()}, 100)
+		better := e.Improve(placement.Problem{Now: now, Asks: asks}, 100)
 		for _, move := range better.Moves {
-			commit([]psg.Placement{move.Placement})
+			commit(move.Placement)
 		}
-		commit(better.Placements)
+		for _, p := range better.Placements {
+			commit(p)
+		}
 	}
-	return solved, left
+	return solved, missing
 }
 
 // program writes the exact problem: least CPU without a place.

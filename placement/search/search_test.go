@@ -26,22 +26,6 @@ func TestSolve_FindsTheOptimumOfSmallProblems(t *testing.T) {
 	}
 }
 
-// A full node of small items must be emptied before the large one fits: no
-// single shift or swap gets there.
-func TestSolve_MakesRoomForLargeItem(t *testing.T) {
-	p := plain(2, 10, 0, 9, 3, 3, 3)
-	p.Nodes[0].Safe[0], p.Initial = 9, []int{1, 0, 0, 0}
-	p.Nodes[1].Safe[0] = 5
-	p.Items[0].Need[0] = 9
-	got, err := Solve(p, Options{Seed: 1, Steps: 20_000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := bruteForce(&p); got.Cost.Total() != want {
-		t.Errorf("cost %d, optimum %d", got.Cost.Total(), want)
-	}
-}
-
 func TestSolve_SameSeedSameAssignment(t *testing.T) {
 	p := randomProblem(rand.New(rand.NewPCG(3, 4)), 8, 40)
 	first, err := Solve(p, Options{Seed: 7, Steps: 30_000})
@@ -111,6 +95,23 @@ func TestSolve_NothingToDo(t *testing.T) {
 		got, err := Solve(p, Options{Steps: 5_000})
 		if err != nil || got.Cost != p.Cost(p.Initial) {
 			t.Errorf("%+v, %v", got, err)
+		}
+	}
+}
+
+func TestHalfway_IsTheFirstTemperatureThatHelps(t *testing.T) {
+	temperatures := []float64{800, 400, 200, 100}
+	for _, tc := range []struct {
+		costs []float64
+		want  float64
+	}{
+		{[]float64{120, 90, 60, 20}, 200}, // from 100 to 20: 60
+		{[]float64{55, 50, 30, 20}, 800},
+		{[]float64{120, 110, 105, 101}, coldest}, // nothing helps
+		{nil, coldest},
+	} {
+		if got := halfway(temperatures, tc.costs, 100); got != tc.want {
+			t.Errorf("%v: %g, want %g", tc.costs, got, tc.want)
 		}
 	}
 }

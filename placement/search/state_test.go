@@ -63,6 +63,24 @@ func trySwap(t *testing.T, r *rand.Rand, p *Problem, s *state) {
 	s.swap(one, two, d)
 }
 
+// Two full nodes: no shift or swap of the large item is allowed, but it may go
+// where the small ones are if all of them leave.
+func TestEject_MakesRoomForLargeItem(t *testing.T) {
+	p := plain(2, 10, 10, 9, 3, 3, 3)
+	p.Initial = []int{1, 0, 0, 0}
+	for bearable, want := range map[int64][]int{100: {0, 1, 1, 1}, 0: {1, 0, 0, 0}} {
+		s := newSearcher(&p, Options{Steps: 1})
+		for small := 1; small <= 3; small++ {
+			if s.allowsShift(small, 1) || s.allowsSwap(0, small) {
+				t.Fatal("there is an easier way")
+			}
+		}
+		if s.eject(0, 0, bearable); !slices.Equal(s.assignment(), want) {
+			t.Errorf("with %d bearable: %v, want %v", bearable, s.assignment(), want)
+		}
+	}
+}
+
 func TestEject_IsMadeOrTakenBackWhole(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	made, refused := 0, 0
