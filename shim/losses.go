@@ -164,7 +164,13 @@ func (w *lossWalk) fields(path, pattern string, said, def reflect.Value) {
 	psgTask := said.Type() == reflect.TypeFor[api.Task]() && said.FieldByName("Driver").String() == Driver
 	for i := range said.NumField() {
 		name, ok := jsonName(said.Type().Field(i))
-		if !ok || empty(said.Field(i)) || psgTask && name == "Config" { // the stanza, which hclspec reads whole
+		if psgTask && name == "Config" { // the stanza, which hclspec reads whole
+			if empty(said.Field(i)) {
+				w.losses = append(w.losses, Loss{field(path, name), "is empty: Nomad starts no task of a plugin without any config; give it an argument, such as kind"})
+			}
+			continue
+		}
+		if !ok || empty(said.Field(i)) {
 			continue
 		}
 		var inner reflect.Value

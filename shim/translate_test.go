@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -282,6 +283,20 @@ func BenchmarkTranslate(b *testing.B) {
 	for b.Loop() {
 		if _, err := Translate(data); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+func TestTranslate_WarnsOfAnEmptyStanza(t *testing.T) {
+	for config, warned := range map[string]bool{`{}`: true, `null`: true, `{"kind": "service"}`: false} {
+		translated, err := Translate([]byte(`{"ID": "a", "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "gate", "Driver": "psg",
+			"Lifecycle": {"Hook": "prestart"}, "Config": ` + config + `}]}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := slices.ContainsFunc(translated.Losses, func(l Loss) bool { return l.Path == "TaskGroups[0].Tasks[0].Config" })
+		if found != warned {
+			t.Errorf("config %s: losses %v", config, translated.Losses)
 		}
 	}
 }
