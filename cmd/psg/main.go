@@ -68,6 +68,7 @@ func commands(ctx context.Context, stdout, stderr io.Writer) map[string]cli.Comm
 		shimDetachCommand(),
 		shimProxyCommand(),
 		simulateOpenbCommand(),
+		simulateRoadefCommand(),
 		statusCommand(),
 		versionCommand(),
 	} {
