@@ -30,7 +30,8 @@ func NewStore(dir string, config Config) (*Store, error) {
 	return s, nil
 }
 
-// Current is the set in force. A cycle takes it once and keeps to it.
+// Current is the set in force. Whoever needs one set for several calls keeps what
+// it returns.
 func (s *Store) Current() *Set { return s.current.Load() }
 
 // Reload loads the bundle in a directory and puts it in force, together with

@@ -53,10 +53,10 @@ func REST(reader Reader, more ...prometheus.Collector) http.Handler {
 		mux.HandleFunc("GET "+pattern, func(w http.ResponseWriter, r *http.Request) {
 			value, err := answer(r)
 			if err != nil {
-				write(w, toHTTP(err), map[string]string{"error": err.Error()})
+				WriteError(w, err)
 				return
 			}
-			write(w, http.StatusOK, value)
+			WriteJSON(w, http.StatusOK, value)
 		})
 	}
 	get("/v1/status", func(*http.Request) (any, error) { return position(reader), nil })
@@ -158,7 +158,13 @@ func one[T any](noun string, items []T, id string, of func(T) string) (T, error)
 	}
 }
 
-func write(w http.ResponseWriter, code int, value any) {
+// WriteError answers {"error": "…"} with the status that fits the error.
+func WriteError(w http.ResponseWriter, err error) {
+	WriteJSON(w, toHTTP(err), map[string]string{"error": err.Error()})
+}
+
+// WriteJSON answers with a value.
+func WriteJSON(w http.ResponseWriter, code int, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	encoder := json.NewEncoder(w)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/psgrid/psg"
 	"github.com/psgrid/psg/controller"
+	"github.com/psgrid/psg/rpc"
 )
 
 // planRequest is what the proxy asks a controller about one job:
@@ -40,15 +41,15 @@ func withRegistrations(rest http.Handler, decider *controller.Controller) http.H
 		mux.Handle("POST /v1/register/"+path, jsonOnly(func(w http.ResponseWriter, r *http.Request) {
 			var request planRequest
 			if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxPlanRequest)).Decode(&request); err != nil {
-				answerJSON(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
+				rpc.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
 				return
 			}
 			value, err := answer(r.Context(), request)
 			if err != nil {
-				answerJSON(w, planStatus(err), map[string]string{"error": err.Error()})
+				rpc.WriteError(w, err)
 				return
 			}
-			answerJSON(w, http.StatusOK, value)
+			rpc.WriteJSON(w, http.StatusOK, value)
 		}))
 	}
 	post("judge", func(ctx context.Context, r planRequest) (any, error) { return decider.Judge(ctx, r.Workloads) })
@@ -67,31 +68,11 @@ func withRegistrations(rest http.Handler, decider *controller.Controller) http.H
 func jsonOnly(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-			answerJSON(w, http.StatusUnsupportedMediaType, map[string]string{"error": "Content-Type is not application/json"})
+			rpc.WriteJSON(w, http.StatusUnsupportedMediaType, map[string]string{"error": "Content-Type is not application/json"})
 			return
 		}
 		next(w, r)
 	})
-}
-
-func planStatus(err error) int {
-	switch {
-	case errors.Is(err, psg.ErrInvalid):
-		return http.StatusBadRequest
-	case errors.Is(err, psg.ErrUnknown):
-		return http.StatusNotFound
-	case errors.Is(err, psg.ErrBusy):
-		return http.StatusTooManyRequests
-	case errors.Is(err, psg.ErrNotLeader), errors.Is(err, psg.ErrUnavailable):
-		return http.StatusServiceUnavailable
-	}
-	return http.StatusInternalServerError
-}
-
-func answerJSON(w http.ResponseWriter, code int, value any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(value) // the caller may be gone
 }
 
 // planClient asks the controllers, the one that answered last first. It

@@ -12,6 +12,7 @@ import (
 
 	"github.com/psgrid/psg"
 	"github.com/psgrid/psg/controller"
+	"github.com/psgrid/psg/rpc"
 )
 
 // rebalanced answers POST /v1/node/{id}/rebalance: the moves that were begun,
@@ -27,16 +28,16 @@ func rebalance(decider *controller.Controller) http.HandlerFunc {
 			Max int `json:"max"`
 		}
 		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<10)).Decode(&request); err != nil {
-			answerJSON(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
+			rpc.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
 			return
 		}
 		node := psg.NodeID(r.PathValue("id"))
 		orders, err := decider.Rebalance(r.Context(), node, request.Max)
 		if err != nil {
-			answerJSON(w, planStatus(err), map[string]string{"error": err.Error()})
+			rpc.WriteError(w, err)
 			return
 		}
-		answerJSON(w, http.StatusOK, rebalanced{orders, onNode(decider.Snapshot(), node)})
+		rpc.WriteJSON(w, http.StatusOK, rebalanced{orders, onNode(decider.Snapshot(), node)})
 	}
 }
 
