@@ -33,9 +33,10 @@ type Log interface {
 	Check(d psg.Delta) error
 }
 
-// Policy rules on one workload against every node of a snapshot. A policy that
-// fails denies, with its error as the reason; Rule returns an error only when
-// ctx ends. Sequel judges placements that follow from rulings on one snapshot.
+// Policy is one set of rules, which does not change. Rule rules on one workload
+// against every node of a snapshot. A rule that fails denies, with its error as
+// the reason; Rule returns an error only when ctx ends. Sequel judges placements
+// that follow from rulings on one snapshot.
 type Policy interface {
 	Rule(ctx context.Context, w *psg.Workload, view *psg.Snapshot) (psg.Ruling, error)
 	Sequel(view *psg.Snapshot) psg.Sequel
@@ -122,7 +123,7 @@ func (c Config) Validate() error {
 type Controller struct {
 	config Config
 	log    Log
-	policy Policy
+	policy func() Policy // the rules in force: taken once for all that must go by the same ones
 	jobs   Jobs
 	inbox  *inbox
 	polls  *polls
@@ -147,8 +148,9 @@ type Controller struct {
 	until   time.Time  // while leading: when to stop; zero means never
 }
 
-// New returns a controller that has yet to Run.
-func New(log Log, policy Policy, jobs Jobs, config Config) (*Controller, error) {
+// New returns a controller that has yet to Run. policy hands out the rules in
+// force, at once: each cycle asks for them once and keeps to them.
+func New(log Log, policy func() Policy, jobs Jobs, config Config) (*Controller, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}

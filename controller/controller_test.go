@@ -108,7 +108,7 @@ func newWorld(t *testing.T, log Log, known jobs) *world {
 		t.Fatal(err)
 	}
 	flaky := &flakyLog{Log: log}
-	c, err := New(flaky, rules, known, Config{Name: "test", Period: time.Millisecond, Log: slog.New(slog.DiscardHandler)})
+	c, err := New(flaky, always(rules), known, Config{Name: "test", Period: time.Millisecond, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

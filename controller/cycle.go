@@ -54,29 +54,29 @@ func (c *Controller) decide(ctx context.Context, resizes []*resize, now time.Tim
 	if len(asks) == 0 {
 		return nil, nil
 	}
-	view := c.freeze(now)
-	rulings, err := c.rule(ctx, asks, view)
+	view, policy := c.freeze(now), c.policy()
+	rulings, err := rule(ctx, policy, asks, view)
 	if err != nil {
 		return nil, err
 	}
 	plan := c.engine.Solve(placement.Problem{
 		Now: now, Seed: c.state.Sequence(), Asks: asks, Rulings: rulings, Rows: rows(view),
 	})
-	if plan, err = c.lawful(ctx, plan, view); err != nil {
+	if plan, err = c.lawful(ctx, policy.Sequel(view), plan, view); err != nil {
 		return nil, err
 	}
 	return c.decisions(plan, now), nil
 }
 
 // rule asks policy once for each workload that has a pending ask.
-func (c *Controller) rule(ctx context.Context, asks []psg.Ask, view *psg.Snapshot) (map[psg.WorkloadID]*psg.Ruling, error) {
+func rule(ctx context.Context, policy Policy, asks []psg.Ask, view *psg.Snapshot) (map[psg.WorkloadID]*psg.Ruling, error) {
 	rulings := map[psg.WorkloadID]*psg.Ruling{}
 	for _, ask := range asks {
 		workload := view.Workload(ask.Workload)
 		if rulings[ask.Workload] != nil || workload == nil {
 			continue
 		}
-		ruling, err := c.policy.Rule(ctx, workload, view)
+		ruling, err := policy.Rule(ctx, workload, view)
 		if err != nil {
 			return nil, err
 		}

@@ -54,7 +54,7 @@ func startGrid(b *testing.B) *grid {
 		w := gridWorkload(i)
 		known[w.ID] = w
 	}
-	c, err := New(log, lenient{}, known, Config{Name: "bench", Log: slog.New(slog.DiscardHandler), Period: 50 * time.Millisecond})
+	c, err := New(log, always(lenient{}), known, Config{Name: "bench", Log: slog.New(slog.DiscardHandler), Period: 50 * time.Millisecond})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func imaged(t testing.TB, transport *bus.Bus, every int) (*Controller, *counting
 	t.Helper()
 	log := &countingLog{Log: transport.Ledger()}
 	web := workload("web", "service", 1)
-	c, err := New(log, lenient{}, jobs{web.ID: web}, Config{
+	c, err := New(log, always(lenient{}), jobs{web.ID: web}, Config{
 		Name: "test", Log: slog.New(slog.DiscardHandler), Period: time.Millisecond, Images: transport.Images(), ImageEvery: every,
 	})
 	if err != nil {
@@ -119,7 +119,7 @@ func TestRun_ReportsALogThatCannotBeFolded(t *testing.T) {
 	if err := log.Append(t.Context(), psg.Record{Sequence: 1, Epoch: 1, At: start}); err != nil {
 		t.Fatal(err)
 	}
-	c, err := New(log, lenient{}, jobs{}, Config{Name: "test", Log: slog.New(slog.DiscardHandler)})
+	c, err := New(log, always(lenient{}), jobs{}, Config{Name: "test", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,7 +75,7 @@ func join(t *testing.T, on *server.Server, name string, known jobs) *peer {
 		orders: make(chan psg.Order, 1000),
 		lease:  &gatedLease{Lease: transport.Lease(psg.Leader{Name: name, GRPC: name + ":1"}, testTTL)},
 	}
-	p.Controller, err = New(transport.Ledger(), rules, known, Config{
+	p.Controller, err = New(transport.Ledger(), always(rules), known, Config{
 		Name: name, Log: slog.New(slog.DiscardHandler), Period: 5 * time.Millisecond,
 		Lease: p.lease, Renew: testTTL / 10,
 		Orders: func(o psg.Order) { p.orders <- o },

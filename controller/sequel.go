@@ -20,8 +20,7 @@ const (
 // node, they allow each of two. What it leaves out stays pending and is solved
 // anew on what was placed; gangs are kept or left out whole. A plan of which
 // nothing can stand gets refusals instead.
-func (c *Controller) lawful(ctx context.Context, plan psg.Plan, view *psg.Snapshot) (psg.Plan, error) {
-	sequel := c.policy.Sequel(view)
+func (c *Controller) lawful(ctx context.Context, sequel psg.Sequel, plan psg.Plan, view *psg.Snapshot) (psg.Plan, error) {
 	for _, used := range plan.Consumed {
 		sequel.Free(used)
 	}

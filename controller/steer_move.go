@@ -75,7 +75,7 @@ func (c *Controller) movable(ctx context.Context, node psg.NodeID) ([]psg.AskSta
 	if _, known := view.Row(node); !known {
 		return nil, fmt.Errorf("node %s: %w", node, psg.ErrUnknown)
 	}
-	protected := map[psg.WorkloadID]bool{}
+	policy, protected := c.policy(), map[psg.WorkloadID]bool{}
 	var out []psg.AskStatus
 	for _, p := range view.Placements {
 		w := view.Workload(p.Ask.Workload)
@@ -84,7 +84,7 @@ func (c *Controller) movable(ctx context.Context, node psg.NodeID) ([]psg.AskSta
 		}
 		keep, judged := protected[w.ID]
 		if !judged {
-			ruling, err := c.policy.Rule(ctx, w, view)
+			ruling, err := policy.Rule(ctx, w, view)
 			if err != nil {
 				return nil, fmt.Errorf("move %s: %w", w.ID, err)
 			}

@@ -28,12 +28,12 @@ func (c *Controller) Judge(ctx context.Context, workloads []psg.Workload) ([]psg
 	if err := c.mustLead(); err != nil {
 		return nil, err
 	}
-	view := c.Snapshot()
+	view, policy := c.Snapshot(), c.policy()
 	verdicts := make([]psg.Verdict, len(workloads))
 	for i := range workloads {
 		w := workloads[i]
 		w.Version = 0 // not registered: nothing about it is worth remembering
-		ruling, err := c.policy.Rule(ctx, &w, view)
+		ruling, err := policy.Rule(ctx, &w, view)
 		if err != nil {
 			return nil, fmt.Errorf("judge %s: %w", w.ID, err)
 		}

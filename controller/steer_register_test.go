@@ -126,7 +126,7 @@ func TestPlan_RejectedReservesNothing(t *testing.T) {
 	web := workload("web", "service", 64)
 	w := newWorld(t, tempLog(t), jobs{})
 	w.report(psg.NodeChanged{Node: testNode("n1")})
-	w.policy = rejecting{}
+	w.policy = always(rejecting{})
 	verdicts, err := w.planned("plan/1", web)
 	if err != nil || len(verdicts[0].Rejected) != 1 || len(w.standing()) > 0 {
 		t.Errorf("%+v, %v, asks %v; want it rejected and nothing asked", verdicts, err, w.standing())

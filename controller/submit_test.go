@@ -310,7 +310,7 @@ func (s slowSequel) Admit(ctx context.Context, w *psg.Workload, p psg.Placement)
 func TestCycle_LeavesTheRestOfAPlanThatPolicyIsSlowOver(t *testing.T) {
 	web := workload("web", "service", 1)
 	w := newWorld(t, tempLog(t), jobs{web.ID: web})
-	w.policy = slowly{w.policy}
+	w.policy = always(slowly{w.policy()})
 	w.report(psg.NodeChanged{Node: testNode("n1")})
 	asks := make([]psg.Ask, 12)
 	for i := range asks {

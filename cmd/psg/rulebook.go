@@ -38,13 +38,8 @@ func newRulebook(dir string) (*rulebook, error) {
 	return r, err
 }
 
-// Rule implements controller.Policy.
-func (r *rulebook) Rule(ctx context.Context, w *psg.Workload, view *psg.Snapshot) (psg.Ruling, error) {
-	return r.store.Current().Rule(ctx, w, view)
-}
-
-// Sequel implements controller.Policy.
-func (r *rulebook) Sequel(view *psg.Snapshot) psg.Sequel { return r.store.Current().Sequel(view) }
+// inForce is what each cycle decides by.
+func (r *rulebook) inForce() controller.Policy { return r.store.Current() }
 
 // reload puts what is in the directory in force; a faulty bundle changes nothing.
 func (r *rulebook) reload() error {

@@ -90,7 +90,7 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 	self := config.self(grpcListener.Addr(), httpListener.Addr())
 	head := &anchor{log: config.log}
 	var decider *controller.Controller
-	decider, err = controller.New(transport.Ledger(), rules, config.jobs(), controller.Config{
+	decider, err = controller.New(transport.Ledger(), rules.inForce, config.jobs(), controller.Config{
 		Name:   config.name,
 		Log:    config.log,
 		Lease:  transport.Lease(self, bus.LeaseTTL),
