@@ -14,6 +14,7 @@ type Collector struct {
 	log     *slog.Logger
 	sources []*source
 	buffer  []byte
+	uses    []Use
 }
 
 // NewCollector returns a collector of the files below proc, whose windows have
