@@ -30,8 +30,13 @@ type Position struct {
 	Leading  bool       `json:"leading"`
 	Epoch    psg.Epoch  `json:"epoch"`
 	Sequence uint64     `json:"sequence"`
-	Leader   psg.Leader `json:"leader,omitzero"` // who holds the lease
+	Leader   psg.Leader `json:"leader,omitzero"`    // who holds the lease
+	Troubles []string   `json:"troubles,omitempty"` // what fails on the orchestrator's side now, as a Troubled reader tells
 }
+
+// Troubled is a Reader that also tells what the controller cannot do at present
+// because its orchestrator refuses it or is not there.
+type Troubled interface{ Troubles() []string }
 
 // REST serves the JSON face:
 //
@@ -113,7 +118,11 @@ func ServeREST(ctx context.Context, listener net.Listener, handler http.Handler)
 
 func position(reader Reader) Position {
 	sequence, epoch, leading := reader.Position()
-	return Position{leading, epoch, sequence, reader.Leader()}
+	at := Position{Leading: leading, Epoch: epoch, Sequence: sequence, Leader: reader.Leader()}
+	if t, ok := reader.(Troubled); ok {
+		at.Troubles = t.Troubles()
+	}
+	return at
 }
 
 // ofJob keeps the asks of the job that a query names, if it names one.

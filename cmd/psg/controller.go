@@ -15,12 +15,12 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/hashicorp/nomad/api"
+	"github.com/psgrid/psg/shim"
 )
 
 func controllerCommand() *command {
 	var config serveConfig
-	var natsURLs, routes, ca, cert, key, level string
+	var natsURLs, routes, ca, cert, key, tokenFile, level string
 	var logJSON bool
 	return &command{
 		name: "controller", args: "-data-dir DIR -bundle DIR [options]",
@@ -33,7 +33,9 @@ takes over within seconds when it is gone. SIGHUP loads the policy bundle anew;
 if it is faulty the old one stays in force.
 
 Nomad's address and token come from NOMAD_ADDR, NOMAD_TOKEN and the other
-variables that the nomad command reads.`,
+variables that the nomad command reads. With -nomad-token-file the token is read
+from a file for each request, so that it can be replaced at any time; psg status
+says what Nomad refuses.`,
 		define: func(flags *flag.FlagSet) {
 			flags.StringVar(&config.name, "name", "", "`name` of this controller, recorded with its epochs; default is the host's")
 			flags.StringVar(&config.dataDir, "data-dir", "", "`directory` of the embedded NATS server's streams")
@@ -51,6 +53,7 @@ variables that the nomad command reads.`,
 			flags.StringVar(&ca, "tls-ca", "", "PEM `file` of the authorities whose client certificates are required")
 			flags.StringVar(&cert, "tls-cert", "", "PEM `file` of the server certificate; turns TLS on for gRPC")
 			flags.StringVar(&key, "tls-key", "", "PEM `file` of its key")
+			flags.StringVar(&tokenFile, "nomad-token-file", "", "`file` with the Nomad token, instead of NOMAD_TOKEN")
 			flags.StringVar(&level, "log-level", "info", "`level`: debug, info, warn or error")
 			flags.BoolVar(&logJSON, "log-json", false, "log JSON")
 		},
@@ -75,8 +78,8 @@ variables that the nomad command reads.`,
 			if config.cluster.Name = config.name; routes != "" {
 				config.cluster.Routes = strings.Split(routes, ",")
 			}
-			if config.nomad, err = api.NewClient(api.DefaultConfig()); err != nil {
-				return fmt.Errorf("nomad client: %w", err)
+			if config.access, config.nomad, err = shim.NewAccess(tokenFile); err != nil {
+				return err
 			}
 			if err := config.validate(); err != nil {
 				return usageError{err}

@@ -82,7 +82,7 @@ func statusCommand() *command {
 	return &command{
 		name: "status", args: "[-json | -t TEMPLATE]",
 		synopsis: "Say which controller leads, and what its ledger's last record is",
-		help:     "Prints the epoch, the last committed record that the controller knows, whether it leads, and who does.\nFails if nobody is known to.",
+		help:     "Prints the epoch, the last committed record that the controller knows, whether it leads, who does, and what\nNomad refuses it or fails at (Trouble lines).\nFails if nobody is known to.",
 		define: func(flags *flag.FlagSet) {
 			out.define(flags)
 			at.define(flags)
@@ -113,6 +113,11 @@ func statusCommand() *command {
 func showPosition(w io.Writer, position rpc.Position) error {
 	_, err := fmt.Fprintf(w, "Leading\t%t\nLeader\t%s\ngRPC\t%s\nREST\t%s\nEpoch\t%d\nLast record\t%d\n",
 		position.Leading, position.Leader.Name, position.Leader.GRPC, position.Leader.HTTP, position.Epoch, position.Sequence)
+	for _, trouble := range position.Troubles {
+		if err == nil {
+			_, err = fmt.Fprintf(w, "Trouble\t%s\n", trouble)
+		}
+	}
 	return err
 }
 

@@ -37,7 +37,8 @@ type serveConfig struct {
 	advertiseGRPC   string // where others reach grpc; the address it listens on if empty
 	advertiseHTTP   string // where others reach http; likewise
 	tls             *tls.Config
-	nomad           *api.Client // nil means no Nomad: nodes and workloads are reported by the caller
+	nomad           *api.Client  // nil means no Nomad: nodes and workloads are reported by the caller
+	access          *shim.Access // what nomad goes through, if anything tells
 	log             *slog.Logger
 
 	// ready is told what serves once it does, if set.
@@ -114,7 +115,7 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 		return rpc.NewServer(decider, decider).Moving(decider).Serve(ctx, grpcListener, config.tls)
 	})
 	group.Go(func() error {
-		return rpc.ServeREST(ctx, httpListener, withRegistrations(rpc.REST(decider, head), decider))
+		return rpc.ServeREST(ctx, httpListener, withRegistrations(rpc.REST(config.reader(decider), head), decider))
 	})
 	group.Go(func() error { return ended(ctx, transport.WatchTelemetry(ctx, decider.Observe)) })
 	group.Go(func() error { return reloading(ctx, reload, rules, config.log, decider) })
@@ -149,6 +150,18 @@ func (c serveConfig) self(grpc, http net.Addr) psg.Leader {
 		GRPC: cmp.Or(c.advertiseGRPC, grpc.String()),
 		HTTP: cmp.Or(c.advertiseHTTP, http.String()),
 	}
+}
+
+// reader is what the REST face shows: what the controller knows, and what it
+// cannot do.
+func (c serveConfig) reader(decider *controller.Controller) rpc.Reader {
+	if c.access == nil {
+		return decider
+	}
+	return struct {
+		*controller.Controller
+		rpc.Troubled
+	}{decider, c.access}
 }
 
 // jobs finds workloads in Nomad, or nowhere without one.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"flag"
-	"fmt"
 	"io"
 
 	"github.com/hashicorp/nomad/api"
@@ -12,7 +11,7 @@ import (
 
 func shimDetachCommand() *command {
 	var out output
-	var namespace string
+	var namespace, tokenFile string
 	return &command{
 		name: "shim detach", args: "[-namespace NAME] [-json | -t TEMPLATE]",
 		synopsis: "Give jobs back to Nomad: take off PSG's hints and holds",
@@ -27,14 +26,15 @@ it again then.`,
 		define: func(flags *flag.FlagSet) {
 			out.define(flags)
 			flags.StringVar(&namespace, "namespace", envOr("NOMAD_NAMESPACE", api.AllNamespacesNamespace), "the jobs' `namespace`; * for all")
+			flags.StringVar(&tokenFile, "nomad-token-file", "", "`file` with the Nomad token, instead of NOMAD_TOKEN")
 		},
 		run: func(c *command, args []string) error {
 			if len(args) > 0 {
 				return usagef("unexpected %q", args[0])
 			}
-			client, err := api.NewClient(api.DefaultConfig())
+			_, client, err := shim.NewAccess(tokenFile)
 			if err != nil {
-				return fmt.Errorf("nomad client: %w", err)
+				return err
 			}
 			jobs, err := shim.NewEnactor(client).Detach(c.ctx, namespace)
 			if err != nil {
