@@ -16,6 +16,7 @@ const (
 	AuditPolicies AuditKind = "policies" // another bundle is in force
 	AuditTenant   AuditKind = "tenant"   // a tenant was declared or changed
 	AuditTrade    AuditKind = "trade"    // tokens changed hands
+	AuditPreempts AuditKind = "preempts" // room is to be taken from others, who are named
 )
 
 // AuditEntry is one thing that was decided or done. Fields that do not bear on
@@ -28,6 +29,7 @@ type AuditEntry struct {
 	Node     NodeID        `json:"node,omitempty"`
 	State    State         `json:"state,omitempty"` // entered by the ask
 	Devices  []DeviceShare `json:"devices,omitempty"`
+	Victims  []RequestID   `json:"victims,omitempty"` // asks that are to make way
 	Reason   string        `json:"reason,omitempty"`
 	Leader   string        `json:"leader,omitempty"`
 	Bundle   Bundle        `json:"bundle,omitzero"`

@@ -61,7 +61,15 @@ type Placement struct {
 	Expires time.Time     `json:"expires,omitzero"` // for Reserved and Steered; zero means never
 	Score   []ScorePart   `json:"score,omitempty"`
 	Since   time.Time     `json:"since"` // when it entered State
+	// Victims are the asks that must make way: while there are any the placement
+	// is Reserved, its room is held beside theirs, and Expires says when it is
+	// given up. Each is named by one placement at most. It is placed anew, with
+	// none, once none of them holds room on Node.
+	Victims []RequestID `json:"victims,omitempty"`
 }
+
+// Waits reports whether others have yet to make way for the placement.
+func (p *Placement) Waits() bool { return len(p.Victims) > 0 }
 
 // DeviceShare is the part of one device that a placement holds.
 type DeviceShare struct {
@@ -96,6 +104,29 @@ type Refusal struct {
 	Summary  string      `json:"summary"`        // one line for people: "no node has room: memory_mb short by 512 on node-2"
 	Excluded []Exclusion `json:"excluded,omitempty"`
 	Nearest  []NearMiss  `json:"nearest,omitempty"` // closest first, at most three
+	// Remedies are changes of which each alone would have made it fit, the
+	// smallest first: at most one of each kind. None are given for gangs.
+	Remedies []Remedy `json:"remedies,omitempty"`
+}
+
+// RemedyKind is what a remedy changes.
+type RemedyKind string
+
+// The kinds of remedies.
+const (
+	RemedyAskLess RemedyKind = "ask-less" // the workload asks for less
+	RemedyDrop    RemedyKind = "drop"     // the workload does without a constraint
+	RemedyStop    RemedyKind = "stop"     // one placement ends
+	RemedyLift    RemedyKind = "lift"     // what keeps it off one node goes: a card or port comes free, policy allows it
+)
+
+// Remedy is one change after which a refused ask would have had a place, all
+// else being as it was.
+type Remedy struct {
+	Kind RemedyKind `json:"kind"`
+	Node NodeID     `json:"node"`          // where it would be placed then
+	Ask  RequestID  `json:"ask,omitempty"` // for RemedyStop: what ends
+	Text string     `json:"text"`          // for people: "ask for 200 cpu_mhz less"
 }
 
 // Exclusion is one reason and how many nodes it alone or with others excludes.

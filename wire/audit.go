@@ -15,6 +15,7 @@ var auditKinds = enum[psg.AuditKind, psgv1.AuditKind]{
 	psgv1.AuditKind_AUDIT_KIND_POLICIES: psg.AuditPolicies,
 	psgv1.AuditKind_AUDIT_KIND_TENANT:   psg.AuditTenant,
 	psgv1.AuditKind_AUDIT_KIND_TRADE:    psg.AuditTrade,
+	psgv1.AuditKind_AUDIT_KIND_PREEMPTS: psg.AuditPreempts,
 }
 
 // EncodeAuditRecord writes an audit record as it is stored and hashed.
@@ -54,6 +55,7 @@ func putAuditEntry(c *coder, e psg.AuditEntry) *psgv1.AuditEntry {
 		Tenant:  string(e.Tenant),
 		To:      string(e.To),
 		Tokens:  e.Tokens,
+		Victims: putIDs(e.Victims),
 	}
 	if e.Workload != (psg.WorkloadID{}) {
 		out.Workload = putWorkloadID(e.Workload)
@@ -82,6 +84,7 @@ func getAuditEntry(c *coder, e *psgv1.AuditEntry) psg.AuditEntry {
 		Tenant:   psg.TenantID(e.GetTenant()),
 		To:       psg.TenantID(e.GetTo()),
 		Tokens:   e.GetTokens(),
+		Victims:  getIDs(e.GetVictims()),
 	}
 }
 

@@ -55,6 +55,7 @@ func putPlacement(c *coder, p psg.Placement) *psgv1.Placement {
 		Expires: putTime(c, "expires", p.Expires),
 		Score:   each(c, "score", p.Score, putScorePart),
 		Since:   putTime(c, "since", p.Since),
+		Victims: putIDs(p.Victims),
 	}
 }
 
@@ -69,6 +70,7 @@ func getPlacement(c *coder, p *psgv1.Placement) psg.Placement {
 		Expires: getTime(c, "expires", p.GetExpires()),
 		Score:   each(c, "score", p.GetScore(), getScorePart),
 		Since:   getTime(c, "since", p.GetSince()),
+		Victims: getIDs(p.GetVictims()),
 	}
 }
 
@@ -118,6 +120,7 @@ func putRefusal(c *coder, r psg.Refusal) *psgv1.Refusal {
 		Summary:  r.Summary,
 		Excluded: each(c, "excluded", r.Excluded, putExclusion),
 		Nearest:  each(c, "nearest", r.Nearest, putNearMiss),
+		Remedies: each(c, "remedies", r.Remedies, putRemedy),
 	}
 }
 
@@ -129,6 +132,7 @@ func getRefusal(c *coder, r *psgv1.Refusal) psg.Refusal {
 		Summary:  r.GetSummary(),
 		Excluded: each(c, "excluded", r.GetExcluded(), getExclusion),
 		Nearest:  each(c, "nearest", r.GetNearest(), getNearMiss),
+		Remedies: each(c, "remedies", r.GetRemedies(), getRemedy),
 	}
 }
 

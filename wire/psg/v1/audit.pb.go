@@ -45,21 +45,24 @@ const (
 	AuditKind_AUDIT_KIND_TENANT AuditKind = 8
 	// Tokens changed hands.
 	AuditKind_AUDIT_KIND_TRADE AuditKind = 9
+	// Room is to be taken from others.
+	AuditKind_AUDIT_KIND_PREEMPTS AuditKind = 10
 )
 
 // Enum value maps for AuditKind.
 var (
 	AuditKind_name = map[int32]string{
-		0: "AUDIT_KIND_UNSPECIFIED",
-		1: "AUDIT_KIND_LED",
-		2: "AUDIT_KIND_ASKED",
-		3: "AUDIT_KIND_PLACED",
-		4: "AUDIT_KIND_REFUSED",
-		5: "AUDIT_KIND_MOVED",
-		6: "AUDIT_KIND_FREED",
-		7: "AUDIT_KIND_POLICIES",
-		8: "AUDIT_KIND_TENANT",
-		9: "AUDIT_KIND_TRADE",
+		0:  "AUDIT_KIND_UNSPECIFIED",
+		1:  "AUDIT_KIND_LED",
+		2:  "AUDIT_KIND_ASKED",
+		3:  "AUDIT_KIND_PLACED",
+		4:  "AUDIT_KIND_REFUSED",
+		5:  "AUDIT_KIND_MOVED",
+		6:  "AUDIT_KIND_FREED",
+		7:  "AUDIT_KIND_POLICIES",
+		8:  "AUDIT_KIND_TENANT",
+		9:  "AUDIT_KIND_TRADE",
+		10: "AUDIT_KIND_PREEMPTS",
 	}
 	AuditKind_value = map[string]int32{
 		"AUDIT_KIND_UNSPECIFIED": 0,
@@ -72,6 +75,7 @@ var (
 		"AUDIT_KIND_POLICIES":    7,
 		"AUDIT_KIND_TENANT":      8,
 		"AUDIT_KIND_TRADE":       9,
+		"AUDIT_KIND_PREEMPTS":    10,
 	}
 )
 
@@ -213,7 +217,9 @@ type AuditEntry struct {
 	// For a trade: the tenant that receives.
 	To string `protobuf:"bytes,12,opt,name=to,proto3" json:"to,omitempty"`
 	// For a trade: how many tokens.
-	Tokens        int64 `protobuf:"varint,13,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	Tokens int64 `protobuf:"varint,13,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	// Request IDs of the asks that are to make way.
+	Victims       []string `protobuf:"bytes,14,rep,name=victims,proto3" json:"victims,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -339,6 +345,13 @@ func (x *AuditEntry) GetTokens() int64 {
 	return 0
 }
 
+func (x *AuditEntry) GetVictims() []string {
+	if x != nil {
+		return x.Victims
+	}
+	return nil
+}
+
 // Bundle is one version of the policies.
 type Bundle struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -413,7 +426,7 @@ const file_psg_v1_audit_proto_rawDesc = "" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12*\n" +
 	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x1a\n" +
 	"\bprevious\x18\x04 \x01(\fR\bprevious\x12,\n" +
-	"\aentries\x18\x05 \x03(\v2\x12.psg.v1.AuditEntryR\aentries\"\x8b\x03\n" +
+	"\aentries\x18\x05 \x03(\v2\x12.psg.v1.AuditEntryR\aentries\"\xa5\x03\n" +
 	"\n" +
 	"AuditEntry\x12%\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x11.psg.v1.AuditKindR\x04kind\x12\x10\n" +
@@ -429,11 +442,12 @@ const file_psg_v1_audit_proto_rawDesc = "" +
 	" \x01(\v2\x0e.psg.v1.BundleR\x06bundle\x12\x16\n" +
 	"\x06tenant\x18\v \x01(\tR\x06tenant\x12\x0e\n" +
 	"\x02to\x18\f \x01(\tR\x02to\x12\x16\n" +
-	"\x06tokens\x18\r \x01(\x03R\x06tokens\"N\n" +
+	"\x06tokens\x18\r \x01(\x03R\x06tokens\x12\x18\n" +
+	"\avictims\x18\x0e \x03(\tR\avictims\"N\n" +
 	"\x06Bundle\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x16\n" +
-	"\x06digest\x18\x03 \x01(\tR\x06digest*\xf2\x01\n" +
+	"\x06digest\x18\x03 \x01(\tR\x06digest*\x8b\x02\n" +
 	"\tAuditKind\x12\x1a\n" +
 	"\x16AUDIT_KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eAUDIT_KIND_LED\x10\x01\x12\x14\n" +
@@ -444,7 +458,9 @@ const file_psg_v1_audit_proto_rawDesc = "" +
 	"\x10AUDIT_KIND_FREED\x10\x06\x12\x17\n" +
 	"\x13AUDIT_KIND_POLICIES\x10\a\x12\x15\n" +
 	"\x11AUDIT_KIND_TENANT\x10\b\x12\x14\n" +
-	"\x10AUDIT_KIND_TRADE\x10\tB)Z'github.com/psgrid/psg/wire/psg/v1;psgv1b\x06proto3"
+	"\x10AUDIT_KIND_TRADE\x10\t\x12\x17\n" +
+	"\x13AUDIT_KIND_PREEMPTS\x10\n" +
+	"B)Z'github.com/psgrid/psg/wire/psg/v1;psgv1b\x06proto3"
 
 var (
 	file_psg_v1_audit_proto_rawDescOnce sync.Once

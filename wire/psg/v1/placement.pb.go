@@ -115,6 +115,66 @@ func (State) EnumDescriptor() ([]byte, []int) {
 	return file_psg_v1_placement_proto_rawDescGZIP(), []int{0}
 }
 
+// RemedyKind is what a remedy changes.
+type RemedyKind int32
+
+const (
+	RemedyKind_REMEDY_KIND_UNSPECIFIED RemedyKind = 0
+	// The workload asks for less.
+	RemedyKind_REMEDY_KIND_ASK_LESS RemedyKind = 1
+	// The workload does without a constraint.
+	RemedyKind_REMEDY_KIND_DROP RemedyKind = 2
+	// One placement ends.
+	RemedyKind_REMEDY_KIND_STOP RemedyKind = 3
+	// What keeps it off one node goes.
+	RemedyKind_REMEDY_KIND_LIFT RemedyKind = 4
+)
+
+// Enum value maps for RemedyKind.
+var (
+	RemedyKind_name = map[int32]string{
+		0: "REMEDY_KIND_UNSPECIFIED",
+		1: "REMEDY_KIND_ASK_LESS",
+		2: "REMEDY_KIND_DROP",
+		3: "REMEDY_KIND_STOP",
+		4: "REMEDY_KIND_LIFT",
+	}
+	RemedyKind_value = map[string]int32{
+		"REMEDY_KIND_UNSPECIFIED": 0,
+		"REMEDY_KIND_ASK_LESS":    1,
+		"REMEDY_KIND_DROP":        2,
+		"REMEDY_KIND_STOP":        3,
+		"REMEDY_KIND_LIFT":        4,
+	}
+)
+
+func (x RemedyKind) Enum() *RemedyKind {
+	p := new(RemedyKind)
+	*p = x
+	return p
+}
+
+func (x RemedyKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (RemedyKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_psg_v1_placement_proto_enumTypes[1].Descriptor()
+}
+
+func (RemedyKind) Type() protoreflect.EnumType {
+	return &file_psg_v1_placement_proto_enumTypes[1]
+}
+
+func (x RemedyKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use RemedyKind.Descriptor instead.
+func (RemedyKind) EnumDescriptor() ([]byte, []int) {
+	return file_psg_v1_placement_proto_rawDescGZIP(), []int{1}
+}
+
 // OrderKind is what an order asks a node, or the orchestrator, to do.
 type OrderKind int32
 
@@ -171,11 +231,11 @@ func (x OrderKind) String() string {
 }
 
 func (OrderKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_psg_v1_placement_proto_enumTypes[1].Descriptor()
+	return file_psg_v1_placement_proto_enumTypes[2].Descriptor()
 }
 
 func (OrderKind) Type() protoreflect.EnumType {
-	return &file_psg_v1_placement_proto_enumTypes[1]
+	return &file_psg_v1_placement_proto_enumTypes[2]
 }
 
 func (x OrderKind) Number() protoreflect.EnumNumber {
@@ -184,7 +244,7 @@ func (x OrderKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use OrderKind.Descriptor instead.
 func (OrderKind) EnumDescriptor() ([]byte, []int) {
-	return file_psg_v1_placement_proto_rawDescGZIP(), []int{1}
+	return file_psg_v1_placement_proto_rawDescGZIP(), []int{2}
 }
 
 // Ask is one instance of a workload that wants a place.
@@ -308,7 +368,9 @@ type Placement struct {
 	// Why this node was chosen.
 	Score []*ScorePart `protobuf:"bytes,8,rep,name=score,proto3" json:"score,omitempty"`
 	// When it entered its state.
-	Since         *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=since,proto3" json:"since,omitempty"`
+	Since *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=since,proto3" json:"since,omitempty"`
+	// Request IDs of the asks that must make way before it may be granted.
+	Victims       []string `protobuf:"bytes,10,rep,name=victims,proto3" json:"victims,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -402,6 +464,13 @@ func (x *Placement) GetScore() []*ScorePart {
 func (x *Placement) GetSince() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Since
+	}
+	return nil
+}
+
+func (x *Placement) GetVictims() []string {
+	if x != nil {
+		return x.Victims
 	}
 	return nil
 }
@@ -630,7 +699,9 @@ type Refusal struct {
 	// What excludes nodes.
 	Excluded []*Exclusion `protobuf:"bytes,5,rep,name=excluded,proto3" json:"excluded,omitempty"`
 	// Nodes that almost fit, closest first.
-	Nearest       []*NearMiss `protobuf:"bytes,6,rep,name=nearest,proto3" json:"nearest,omitempty"`
+	Nearest []*NearMiss `protobuf:"bytes,6,rep,name=nearest,proto3" json:"nearest,omitempty"`
+	// Changes of which each alone would have made it fit, the smallest first.
+	Remedies      []*Remedy `protobuf:"bytes,7,rep,name=remedies,proto3" json:"remedies,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -707,6 +778,86 @@ func (x *Refusal) GetNearest() []*NearMiss {
 	return nil
 }
 
+func (x *Refusal) GetRemedies() []*Remedy {
+	if x != nil {
+		return x.Remedies
+	}
+	return nil
+}
+
+// Remedy is one change after which a refused ask would have had a place.
+type Remedy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it changes.
+	Kind RemedyKind `protobuf:"varint,1,opt,name=kind,proto3,enum=psg.v1.RemedyKind" json:"kind,omitempty"`
+	// Node where the ask would be placed then.
+	Node string `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	// For a stop: request ID of what ends.
+	Ask string `protobuf:"bytes,3,opt,name=ask,proto3" json:"ask,omitempty"`
+	// For people.
+	Text          string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Remedy) Reset() {
+	*x = Remedy{}
+	mi := &file_psg_v1_placement_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Remedy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Remedy) ProtoMessage() {}
+
+func (x *Remedy) ProtoReflect() protoreflect.Message {
+	mi := &file_psg_v1_placement_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Remedy.ProtoReflect.Descriptor instead.
+func (*Remedy) Descriptor() ([]byte, []int) {
+	return file_psg_v1_placement_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Remedy) GetKind() RemedyKind {
+	if x != nil {
+		return x.Kind
+	}
+	return RemedyKind_REMEDY_KIND_UNSPECIFIED
+}
+
+func (x *Remedy) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Remedy) GetAsk() string {
+	if x != nil {
+		return x.Ask
+	}
+	return ""
+}
+
+func (x *Remedy) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 // Exclusion is one reason and how many nodes it alone or with others excludes.
 type Exclusion struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -720,7 +871,7 @@ type Exclusion struct {
 
 func (x *Exclusion) Reset() {
 	*x = Exclusion{}
-	mi := &file_psg_v1_placement_proto_msgTypes[6]
+	mi := &file_psg_v1_placement_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -732,7 +883,7 @@ func (x *Exclusion) String() string {
 func (*Exclusion) ProtoMessage() {}
 
 func (x *Exclusion) ProtoReflect() protoreflect.Message {
-	mi := &file_psg_v1_placement_proto_msgTypes[6]
+	mi := &file_psg_v1_placement_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -745,7 +896,7 @@ func (x *Exclusion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exclusion.ProtoReflect.Descriptor instead.
 func (*Exclusion) Descriptor() ([]byte, []int) {
-	return file_psg_v1_placement_proto_rawDescGZIP(), []int{6}
+	return file_psg_v1_placement_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Exclusion) GetReason() *Reason {
@@ -775,7 +926,7 @@ type NearMiss struct {
 
 func (x *NearMiss) Reset() {
 	*x = NearMiss{}
-	mi := &file_psg_v1_placement_proto_msgTypes[7]
+	mi := &file_psg_v1_placement_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -787,7 +938,7 @@ func (x *NearMiss) String() string {
 func (*NearMiss) ProtoMessage() {}
 
 func (x *NearMiss) ProtoReflect() protoreflect.Message {
-	mi := &file_psg_v1_placement_proto_msgTypes[7]
+	mi := &file_psg_v1_placement_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -800,7 +951,7 @@ func (x *NearMiss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NearMiss.ProtoReflect.Descriptor instead.
 func (*NearMiss) Descriptor() ([]byte, []int) {
-	return file_psg_v1_placement_proto_rawDescGZIP(), []int{7}
+	return file_psg_v1_placement_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *NearMiss) GetNode() string {
@@ -850,7 +1001,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_psg_v1_placement_proto_msgTypes[8]
+	mi := &file_psg_v1_placement_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -862,7 +1013,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_psg_v1_placement_proto_msgTypes[8]
+	mi := &file_psg_v1_placement_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -875,7 +1026,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_psg_v1_placement_proto_rawDescGZIP(), []int{8}
+	return file_psg_v1_placement_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Order) GetKind() OrderKind {
@@ -967,7 +1118,7 @@ const file_psg_v1_placement_proto_rawDesc = "" +
 	"\x04node\x18\x04 \x01(\tR\x04node\x12*\n" +
 	"\x02at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12-\n" +
 	"\x04hold\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x04hold\x12\x18\n" +
-	"\astarted\x18\a \x01(\bR\astarted\"\xf9\x02\n" +
+	"\astarted\x18\a \x01(\bR\astarted\"\x93\x03\n" +
 	"\tPlacement\x12\x1d\n" +
 	"\x03ask\x18\x01 \x01(\v2\v.psg.v1.AskR\x03ask\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12#\n" +
@@ -977,7 +1128,9 @@ const file_psg_v1_placement_proto_rawDesc = "" +
 	"\x05ports\x18\x06 \x03(\v2\x11.psg.v1.PortShareR\x05ports\x124\n" +
 	"\aexpires\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12'\n" +
 	"\x05score\x18\b \x03(\v2\x11.psg.v1.ScorePartR\x05score\x120\n" +
-	"\x05since\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x9f\x01\n" +
+	"\x05since\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x18\n" +
+	"\avictims\x18\n" +
+	" \x03(\tR\avictims\"\x9f\x01\n" +
 	"\vDeviceShare\x12\x16\n" +
 	"\x06device\x18\x01 \x01(\tR\x06device\x12\x10\n" +
 	"\x03ask\x18\x02 \x01(\x03R\x03ask\x12\x1b\n" +
@@ -991,14 +1144,20 @@ const file_psg_v1_placement_proto_rawDesc = "" +
 	"\x04host\x18\x03 \x01(\tR\x04host\"7\n" +
 	"\tScorePart\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06points\x18\x02 \x01(\x12R\x06points\"\xc9\x01\n" +
+	"\x06points\x18\x02 \x01(\x12R\x06points\"\xf5\x01\n" +
 	"\aRefusal\x12\x10\n" +
 	"\x03ask\x18\x01 \x01(\tR\x03ask\x12#\n" +
 	"\x05state\x18\x02 \x01(\x0e2\r.psg.v1.StateR\x05state\x12\x12\n" +
 	"\x04node\x18\x03 \x01(\tR\x04node\x12\x18\n" +
 	"\asummary\x18\x04 \x01(\tR\asummary\x12-\n" +
 	"\bexcluded\x18\x05 \x03(\v2\x11.psg.v1.ExclusionR\bexcluded\x12*\n" +
-	"\anearest\x18\x06 \x03(\v2\x10.psg.v1.NearMissR\anearest\"I\n" +
+	"\anearest\x18\x06 \x03(\v2\x10.psg.v1.NearMissR\anearest\x12*\n" +
+	"\bremedies\x18\a \x03(\v2\x0e.psg.v1.RemedyR\bremedies\"j\n" +
+	"\x06Remedy\x12&\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x12.psg.v1.RemedyKindR\x04kind\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x10\n" +
+	"\x03ask\x18\x03 \x01(\tR\x03ask\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\"I\n" +
 	"\tExclusion\x12&\n" +
 	"\x06reason\x18\x01 \x01(\v2\x0e.psg.v1.ReasonR\x06reason\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\x03R\x05nodes\"H\n" +
@@ -1033,7 +1192,14 @@ const file_psg_v1_placement_proto_rawDesc = "" +
 	"\x12\x0e\n" +
 	"\n" +
 	"STATE_LOST\x10\v\x12\x12\n" +
-	"\x0eSTATE_RELEASED\x10\f*\xc2\x01\n" +
+	"\x0eSTATE_RELEASED\x10\f*\x85\x01\n" +
+	"\n" +
+	"RemedyKind\x12\x1b\n" +
+	"\x17REMEDY_KIND_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14REMEDY_KIND_ASK_LESS\x10\x01\x12\x14\n" +
+	"\x10REMEDY_KIND_DROP\x10\x02\x12\x14\n" +
+	"\x10REMEDY_KIND_STOP\x10\x03\x12\x14\n" +
+	"\x10REMEDY_KIND_LIFT\x10\x04*\xc2\x01\n" +
 	"\tOrderKind\x12\x1a\n" +
 	"\x16ORDER_KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10ORDER_KIND_GRANT\x10\x01\x12\x13\n" +
@@ -1056,54 +1222,58 @@ func file_psg_v1_placement_proto_rawDescGZIP() []byte {
 	return file_psg_v1_placement_proto_rawDescData
 }
 
-var file_psg_v1_placement_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_psg_v1_placement_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_psg_v1_placement_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_psg_v1_placement_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_psg_v1_placement_proto_goTypes = []any{
 	(State)(0),                    // 0: psg.v1.State
-	(OrderKind)(0),                // 1: psg.v1.OrderKind
-	(*Ask)(nil),                   // 2: psg.v1.Ask
-	(*Placement)(nil),             // 3: psg.v1.Placement
-	(*DeviceShare)(nil),           // 4: psg.v1.DeviceShare
-	(*PortShare)(nil),             // 5: psg.v1.PortShare
-	(*ScorePart)(nil),             // 6: psg.v1.ScorePart
-	(*Refusal)(nil),               // 7: psg.v1.Refusal
-	(*Exclusion)(nil),             // 8: psg.v1.Exclusion
-	(*NearMiss)(nil),              // 9: psg.v1.NearMiss
-	(*Order)(nil),                 // 10: psg.v1.Order
-	(*WorkloadID)(nil),            // 11: psg.v1.WorkloadID
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 13: google.protobuf.Duration
-	(*Resources)(nil),             // 14: psg.v1.Resources
-	(*Reason)(nil),                // 15: psg.v1.Reason
+	(RemedyKind)(0),               // 1: psg.v1.RemedyKind
+	(OrderKind)(0),                // 2: psg.v1.OrderKind
+	(*Ask)(nil),                   // 3: psg.v1.Ask
+	(*Placement)(nil),             // 4: psg.v1.Placement
+	(*DeviceShare)(nil),           // 5: psg.v1.DeviceShare
+	(*PortShare)(nil),             // 6: psg.v1.PortShare
+	(*ScorePart)(nil),             // 7: psg.v1.ScorePart
+	(*Refusal)(nil),               // 8: psg.v1.Refusal
+	(*Remedy)(nil),                // 9: psg.v1.Remedy
+	(*Exclusion)(nil),             // 10: psg.v1.Exclusion
+	(*NearMiss)(nil),              // 11: psg.v1.NearMiss
+	(*Order)(nil),                 // 12: psg.v1.Order
+	(*WorkloadID)(nil),            // 13: psg.v1.WorkloadID
+	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 15: google.protobuf.Duration
+	(*Resources)(nil),             // 16: psg.v1.Resources
+	(*Reason)(nil),                // 17: psg.v1.Reason
 }
 var file_psg_v1_placement_proto_depIdxs = []int32{
-	11, // 0: psg.v1.Ask.workload:type_name -> psg.v1.WorkloadID
-	12, // 1: psg.v1.Ask.at:type_name -> google.protobuf.Timestamp
-	13, // 2: psg.v1.Ask.hold:type_name -> google.protobuf.Duration
-	2,  // 3: psg.v1.Placement.ask:type_name -> psg.v1.Ask
+	13, // 0: psg.v1.Ask.workload:type_name -> psg.v1.WorkloadID
+	14, // 1: psg.v1.Ask.at:type_name -> google.protobuf.Timestamp
+	15, // 2: psg.v1.Ask.hold:type_name -> google.protobuf.Duration
+	3,  // 3: psg.v1.Placement.ask:type_name -> psg.v1.Ask
 	0,  // 4: psg.v1.Placement.state:type_name -> psg.v1.State
-	14, // 5: psg.v1.Placement.request:type_name -> psg.v1.Resources
-	4,  // 6: psg.v1.Placement.devices:type_name -> psg.v1.DeviceShare
-	5,  // 7: psg.v1.Placement.ports:type_name -> psg.v1.PortShare
-	12, // 8: psg.v1.Placement.expires:type_name -> google.protobuf.Timestamp
-	6,  // 9: psg.v1.Placement.score:type_name -> psg.v1.ScorePart
-	12, // 10: psg.v1.Placement.since:type_name -> google.protobuf.Timestamp
+	16, // 5: psg.v1.Placement.request:type_name -> psg.v1.Resources
+	5,  // 6: psg.v1.Placement.devices:type_name -> psg.v1.DeviceShare
+	6,  // 7: psg.v1.Placement.ports:type_name -> psg.v1.PortShare
+	14, // 8: psg.v1.Placement.expires:type_name -> google.protobuf.Timestamp
+	7,  // 9: psg.v1.Placement.score:type_name -> psg.v1.ScorePart
+	14, // 10: psg.v1.Placement.since:type_name -> google.protobuf.Timestamp
 	0,  // 11: psg.v1.Refusal.state:type_name -> psg.v1.State
-	8,  // 12: psg.v1.Refusal.excluded:type_name -> psg.v1.Exclusion
-	9,  // 13: psg.v1.Refusal.nearest:type_name -> psg.v1.NearMiss
-	15, // 14: psg.v1.Exclusion.reason:type_name -> psg.v1.Reason
-	15, // 15: psg.v1.NearMiss.missing:type_name -> psg.v1.Reason
-	1,  // 16: psg.v1.Order.kind:type_name -> psg.v1.OrderKind
-	11, // 17: psg.v1.Order.workload:type_name -> psg.v1.WorkloadID
-	4,  // 18: psg.v1.Order.devices:type_name -> psg.v1.DeviceShare
-	14, // 19: psg.v1.Order.limit:type_name -> psg.v1.Resources
-	13, // 20: psg.v1.Order.deadline:type_name -> google.protobuf.Duration
-	7,  // 21: psg.v1.Order.refusal:type_name -> psg.v1.Refusal
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	10, // 12: psg.v1.Refusal.excluded:type_name -> psg.v1.Exclusion
+	11, // 13: psg.v1.Refusal.nearest:type_name -> psg.v1.NearMiss
+	9,  // 14: psg.v1.Refusal.remedies:type_name -> psg.v1.Remedy
+	1,  // 15: psg.v1.Remedy.kind:type_name -> psg.v1.RemedyKind
+	17, // 16: psg.v1.Exclusion.reason:type_name -> psg.v1.Reason
+	17, // 17: psg.v1.NearMiss.missing:type_name -> psg.v1.Reason
+	2,  // 18: psg.v1.Order.kind:type_name -> psg.v1.OrderKind
+	13, // 19: psg.v1.Order.workload:type_name -> psg.v1.WorkloadID
+	5,  // 20: psg.v1.Order.devices:type_name -> psg.v1.DeviceShare
+	16, // 21: psg.v1.Order.limit:type_name -> psg.v1.Resources
+	15, // 22: psg.v1.Order.deadline:type_name -> google.protobuf.Duration
+	8,  // 23: psg.v1.Order.refusal:type_name -> psg.v1.Refusal
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_psg_v1_placement_proto_init() }
@@ -1117,8 +1287,8 @@ func file_psg_v1_placement_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_psg_v1_placement_proto_rawDesc), len(file_psg_v1_placement_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   9,
+			NumEnums:      3,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
