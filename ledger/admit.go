@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"fmt"
-	"maps"
 
 	"github.com/psgrid/psg"
 )
@@ -13,11 +12,13 @@ type Admission struct {
 	state *State
 	held  map[psg.NodeID]*holdings // of the nodes touched, as they would be
 	taken map[psg.RequestID]*psg.Placement
+	// Of those admitted: who makes way for whom.
+	claims map[psg.RequestID]psg.RequestID
 }
 
 // Admission begins a check. It is over once the state changes.
 func (s *State) Admission() *Admission {
-	return &Admission{s, map[psg.NodeID]*holdings{}, map[psg.RequestID]*psg.Placement{}}
+	return &Admission{s, map[psg.NodeID]*holdings{}, map[psg.RequestID]*psg.Placement{}, map[psg.RequestID]psg.RequestID{}}
 }
 
 // Admit reports why a decision cannot be folded after those admitted before
@@ -27,14 +28,22 @@ func (a *Admission) Admit(d psg.Delta) error {
 	case psg.Placed:
 		return a.place(&d.Placement)
 	case psg.Freed:
-		if p := a.placement(d.Ask); p != nil {
-			a.holdings(p.Node).remove(p)
-			a.taken[d.Ask] = nil
-		}
+		a.give(d.Ask)
 	case psg.Refused:
-		return refusable(a.state.asks[d.Refusal.Ask], d.Refusal.Ask)
+		if err := refusable(a.state.asks[d.Refusal.Ask], d.Refusal.Ask); err != nil {
+			return err
+		}
+		a.give(d.Refusal.Ask)
 	}
 	return nil
+}
+
+// give takes away what an ask holds.
+func (a *Admission) give(id psg.RequestID) {
+	if p := a.placement(id); p != nil {
+		a.holdings(p.Node).remove(p)
+		a.taken[id] = nil
+	}
 }
 
 func (a *Admission) place(p *psg.Placement) error {
@@ -42,6 +51,21 @@ func (a *Admission) place(p *psg.Placement) error {
 		return err
 	}
 	old := a.placement(p.Ask.ID)
+	if p.Waits() {
+		if err := a.claim(p, old); err != nil {
+			return fmt.Errorf("ask %q on node %q: %w", p.Ask.ID, p.Node, err)
+		}
+		return nil
+	}
+	if old != nil && old.Waits() {
+		if left := inWay(old, a.placement); len(left) > 0 {
+			return fmt.Errorf("ask %q on node %q: %q has yet to make way", p.Ask.ID, p.Node, left[0])
+		}
+		if holdsSame(old, p) {
+			a.taken[p.Ask.ID] = p // its room was found to be there when it was claimed
+			return nil
+		}
+	}
 	if old != nil {
 		if old.Node != p.Node {
 			return fmt.Errorf("ask %q: it is placed on %q already", p.Ask.ID, old.Node)
@@ -75,7 +99,7 @@ func (a *Admission) holdings(node psg.NodeID) *holdings {
 	if held == nil {
 		held = newHoldings()
 		if now := a.state.held[node]; now != nil {
-			*held = holdings{now.request, maps.Clone(now.devices), maps.Clone(now.ports)}
+			held = now.clone()
 		}
 		a.held[node] = held
 	}

@@ -33,8 +33,12 @@ func auditEntry(d psg.Delta) (entry psg.AuditEntry, told bool) {
 		}, true
 	case psg.Placed:
 		p := &d.Placement
+		kind := psg.AuditPlaced
+		if p.Waits() {
+			kind = psg.AuditPreempts
+		}
 		return psg.AuditEntry{
-			Kind: psg.AuditPlaced, Ask: p.Ask.ID, Workload: p.Ask.Workload, Alloc: p.Ask.Alloc,
+			Kind: kind, Victims: p.Victims, Ask: p.Ask.ID, Workload: p.Ask.Workload, Alloc: p.Ask.Alloc,
 			Node: p.Node, State: p.State, Devices: p.Devices,
 		}, true
 	case psg.Refused:
@@ -42,7 +46,7 @@ func auditEntry(d psg.Delta) (entry psg.AuditEntry, told bool) {
 			Kind: psg.AuditRefused, Ask: d.Refusal.Ask, Node: d.Refusal.Node, State: d.Refusal.State, Reason: d.Refusal.Summary,
 		}, true
 	case psg.Moved:
-		return psg.AuditEntry{Kind: psg.AuditMoved, Ask: d.Ask, State: d.State}, true
+		return psg.AuditEntry{Kind: psg.AuditMoved, Ask: d.Ask, State: d.State, Reason: d.Reason}, true
 	case psg.Freed:
 		return psg.AuditEntry{Kind: psg.AuditFreed, Ask: d.Ask, State: d.State, Reason: d.Reason}, true
 	case psg.BundleChanged:

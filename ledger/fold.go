@@ -87,6 +87,11 @@ func (s *State) refuse(d psg.Refused, sequence uint64) error {
 	if err := refusable(status, d.Refusal.Ask); err != nil {
 		return err
 	}
+	if status.Placement != nil { // it waited, and gives up
+		s.release(status.Placement)
+		s.setPlacement(status, nil)
+		s.pending[status.Ask.ID] = status
+	}
 	if status.State != d.Refusal.State {
 		status.State, status.Since = d.Refusal.State, d.At
 	}
@@ -100,7 +105,7 @@ func refusable(status *psg.AskStatus, id psg.RequestID) error {
 		return fmt.Errorf("refused ask %q was never asked", id)
 	case status.Over():
 		return fmt.Errorf("refused ask %q is %s", id, status.State)
-	case status.Placement != nil:
+	case status.Placement != nil && !status.Placement.Waits():
 		return fmt.Errorf("refused ask %q holds room on %s", id, status.Placement.Node)
 	}
 	return nil
@@ -125,7 +130,14 @@ func (s *State) place(p psg.Placement, sequence uint64) error {
 	} else if err := placeable(status, p.Ask.ID); err != nil {
 		return err
 	}
-	if err := s.take(status.Placement, &p, fact); err != nil {
+	checked := fact
+	if held := status.Placement; !fact && (p.Waits() || held != nil && held.Waits()) {
+		if err := s.Admission().Admit(psg.Placed{Placement: p}); err != nil {
+			return err
+		}
+		checked = true
+	}
+	if err := s.take(status.Placement, &p, checked); err != nil {
 		return fmt.Errorf("ask %q on node %q: %w", p.Ask.ID, p.Node, err)
 	}
 	delete(s.pending, p.Ask.ID)
@@ -137,9 +149,10 @@ func (s *State) place(p psg.Placement, sequence uint64) error {
 
 // setPlacement says what an ask holds now: nothing if p is nil.
 func (s *State) setPlacement(status *psg.AskStatus, p *psg.Placement) {
+	s.reclaim(status.Ask.ID, status.Placement, p)
 	status.Placement = p
 	s.changed.asks[status.Ask.ID] = struct{}{}
-	if p != nil && !p.Expires.IsZero() {
+	if p != nil && !p.Expires.IsZero() && !p.Waits() {
 		s.expiring[status.Ask.ID] = struct{}{}
 	} else {
 		delete(s.expiring, status.Ask.ID)
@@ -161,16 +174,16 @@ func (s *State) accept(a psg.Ask) *psg.AskStatus {
 }
 
 // take replaces what an ask holds, old or nothing, by p; on an error it still
-// holds what it held.
-func (s *State) take(old, p *psg.Placement, fact bool) error {
+// holds what it held. What is taken as it is is not checked.
+func (s *State) take(old, p *psg.Placement, asItIs bool) error {
 	if old != nil {
-		if old.Node != p.Node && !fact {
+		if old.Node != p.Node && !asItIs {
 			return fmt.Errorf("it is placed on %q already", old.Node)
 		}
 		s.holdings(old.Node).remove(old)
 	}
 	held := s.holdings(p.Node)
-	if !fact {
+	if !asItIs {
 		if err := held.fits(s.nodes[p.Node], p); err != nil {
 			if old != nil {
 				held.add(old)
@@ -184,17 +197,31 @@ func (s *State) take(old, p *psg.Placement, fact bool) error {
 
 func (s *State) move(d psg.Moved, sequence uint64) error {
 	status := s.asks[d.Ask]
-	if status == nil || status.Placement == nil || status.State == d.State {
+	if status == nil || status.Placement == nil || !movedNews(status, d) {
 		return nil // seen before its placement, or told again
 	}
 	if !d.State.Holds() {
 		return fmt.Errorf("ask %q moves to %s, which holds nothing", d.Ask, d.State)
 	}
+	if status.State == d.State {
+		status.Reason, status.Sequence = d.Reason, sequence
+		return nil
+	}
+	if status.Placement.Waits() && d.State != psg.Running {
+		return nil // it stays reserved until the others have made way
+	}
 	moved := *status.Placement
+	moved.Victims = nil
 	moved.State, moved.Since = d.State, d.At
-	status.State, status.Since, status.Sequence = d.State, d.At, sequence
+	status.State, status.Since, status.Sequence, status.Reason = d.State, d.At, sequence, d.Reason
 	s.setPlacement(status, &moved)
 	return nil
+}
+
+// movedNews reports whether a move says something that is not known: seen again
+// without a reason, a state says nothing.
+func movedNews(status *psg.AskStatus, d psg.Moved) bool {
+	return status.State != d.State || d.Reason != "" && status.Reason != d.Reason
 }
 
 func (s *State) free(d psg.Freed, sequence uint64) {
@@ -203,10 +230,7 @@ func (s *State) free(d psg.Freed, sequence uint64) {
 		return
 	}
 	if p := status.Placement; p != nil {
-		held := s.holdings(p.Node)
-		if held.remove(p); held.empty() {
-			delete(s.held, p.Node) // nodes come and go, and some never were
-		}
+		s.release(p)
 	}
 	delete(s.pending, d.Ask)
 	status.State, status.Since, status.Sequence = d.State, d.At, sequence
@@ -216,6 +240,13 @@ func (s *State) free(d psg.Freed, sequence uint64) {
 	if len(s.over) > Remembered {
 		delete(s.asks, s.over[0])
 		s.over = s.over[1:]
+	}
+}
+
+func (s *State) release(p *psg.Placement) {
+	held := s.holdings(p.Node)
+	if held.remove(p); held.empty() {
+		delete(s.held, p.Node) // nodes come and go, and some never were
 	}
 }
 

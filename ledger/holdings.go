@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/psgrid/psg"
@@ -29,6 +30,10 @@ type portKey struct {
 
 func newHoldings() *holdings {
 	return &holdings{devices: map[psg.DeviceID]deviceUse{}, ports: map[portKey]int{}}
+}
+
+func (h *holdings) clone() *holdings {
+	return &holdings{h.request, maps.Clone(h.devices), maps.Clone(h.ports)}
 }
 
 // fits checks a decision against the node, apart from how the engine found it:

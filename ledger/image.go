@@ -67,7 +67,9 @@ func (s *State) enter(status *psg.AskStatus) error {
 		s.pending[status.Ask.ID] = status
 	default:
 		s.holdings(status.Placement.Node).add(status.Placement)
-		s.setPlacement(status, status.Placement)
+		held := status.Placement
+		status.Placement = nil
+		s.setPlacement(status, held)
 	}
 	return nil
 }

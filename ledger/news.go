@@ -37,7 +37,7 @@ func (s *State) News(d psg.Delta) bool {
 		return status == nil || status.Placement == nil || !sameRoom(status.Placement, &d.Placement)
 	case psg.Moved:
 		status := s.asks[d.Ask]
-		return status != nil && status.Placement != nil && status.State != d.State
+		return status != nil && status.Placement != nil && movedNews(status, d)
 	case psg.BundleChanged:
 		return s.bundle != d.Bundle
 	case psg.Freed:
@@ -49,6 +49,10 @@ func (s *State) News(d psg.Delta) bool {
 
 // sameRoom reports whether two placements hold the same, in the same state.
 func sameRoom(a, b *psg.Placement) bool {
-	return a.Node == b.Node && a.State == b.State && a.Request == b.Request &&
-		slices.Equal(a.Devices, b.Devices) && slices.Equal(a.Ports, b.Ports)
+	return a.State == b.State && holdsSame(a, b)
+}
+
+// holdsSame reports whether two placements hold the same.
+func holdsSame(a, b *psg.Placement) bool {
+	return a.Node == b.Node && a.Request == b.Request && slices.Equal(a.Devices, b.Devices) && slices.Equal(a.Ports, b.Ports)
 }

@@ -32,8 +32,10 @@ type State struct {
 	asks      map[psg.RequestID]*psg.AskStatus
 	pending   map[psg.RequestID]*psg.AskStatus // the asks that still want a place
 	held      map[psg.NodeID]*holdings
-	over      []psg.RequestID            // asks that are over, oldest first; at most Remembered
-	expiring  map[psg.RequestID]struct{} // the asks whose placement expires
+	over      []psg.RequestID                 // asks that are over, oldest first; at most Remembered
+	expiring  map[psg.RequestID]struct{}      // the asks whose placement expires by itself
+	waiting   map[psg.RequestID]struct{}      // the asks whose placement waits for others to make way
+	claims    map[psg.RequestID]psg.RequestID // those others, and for whom they do
 
 	view    psg.Snapshot // the last one made, whose slices others hold
 	changed changes      // since then
@@ -48,6 +50,8 @@ func New() *State {
 		pending:   map[psg.RequestID]*psg.AskStatus{},
 		held:      map[psg.NodeID]*holdings{},
 		expiring:  map[psg.RequestID]struct{}{},
+		waiting:   map[psg.RequestID]struct{}{},
+		claims:    map[psg.RequestID]psg.RequestID{},
 		changed:   newChanges(),
 	}
 }
