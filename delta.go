@@ -48,11 +48,12 @@ type Refused struct {
 type Placed struct{ Placement Placement }
 
 // Moved says that a placement went on to another state that holds the same
-// room: Steered, Running, Moving.
+// room: Steered, Running, Moving. A reason, if given, is news of its own.
 type Moved struct {
-	Ask   RequestID
-	State State
-	At    time.Time
+	Ask    RequestID
+	State  State
+	Reason string
+	At     time.Time
 }
 
 // Freed says that an ask is over, in state Released or Lost: its room is free.

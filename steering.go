@@ -1,5 +1,7 @@
 package psg
 
+import "time"
+
 // Hint says how many instances of one workload are wanted on each node. It is
 // advice that the orchestrator follows while it can: work still starts
 // elsewhere when its node is lost.
@@ -22,6 +24,62 @@ type Steering struct {
 	// Supersede says that a running deployment waits for this very change: it
 	// may be replaced by one of the same tasks. Otherwise it is left to end.
 	Supersede bool
+	// Shifts has instances of groups moved by starting others first, by group. A
+	// hint for a group without one ends the shift that it has.
+	Shifts map[string]Shift
+	// Abandon ends the job's shifts although they run: what they have started is
+	// stopped, and what was to move stays.
+	Abandon bool
+	// Gone, when set, has the hints written only if those that stand name one of
+	// these nodes.
+	Gone []NodeID
+}
+
+// Shift has a number of instances start elsewhere, and as many stopped on a node
+// once those are healthy. It is all that the group has there.
+type Shift struct {
+	From  NodeID
+	Moves int
+}
+
+// ShiftState is how far the shift of a job has come.
+type ShiftState string
+
+// The states of a shift.
+const (
+	ShiftRuns   ShiftState = "runs"   // others start, or are not healthy yet
+	ShiftDone   ShiftState = "done"   // they took over
+	ShiftFailed ShiftState = "failed" // they did not become healthy; what was to move runs on
+	ShiftGone   ShiftState = "gone"   // the job was changed: nothing of the shift is left
+)
+
+// Rebalance asks to move what runs on a node to others.
+type Rebalance struct {
+	Node  NodeID
+	Empty bool // everything must leave; otherwise only what is better placed elsewhere
+	Max   int  // moves begun at once; 0 means a few
+}
+
+// Rebalanced is what came of it so far.
+type Rebalanced struct {
+	Orders   []Order `json:"orders"`   // moves that were begun: a Steer starts elsewhere first, a Stop here
+	Finished []Move  `json:"finished"` // moves off the node that ended lately, oldest first
+}
+
+// Move is what one move of an instance came to.
+type Move struct {
+	Workload  WorkloadID    `json:"workload"`
+	Alloc     AllocID       `json:"alloc"`
+	Successor AllocID       `json:"successor,omitempty"` // none when the move was given up
+	From      NodeID        `json:"from"`
+	To        NodeID        `json:"to"`
+	Shift     bool          `json:"shift"`    // the successor was started first
+	Gap       time.Duration `json:"gap_ns"`   // neither of the two ran
+	Versions  int           `json:"versions"` // job versions written for it and those that moved with it
+	Writes    int           `json:"writes"`   // writes asked of the orchestrator, likewise
+	Together  int           `json:"together"` // moves that share them, this one included
+	GivenUp   string        `json:"given_up,omitempty"`
+	At        time.Time     `json:"at"` // when it ended
 }
 
 // Verdict is what is said to whoever wants to register a workload: whether

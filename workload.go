@@ -59,6 +59,8 @@ type Workload struct {
 	Migrate    *Migrate    `json:"migrate,omitempty"`
 	Reschedule *Reschedule `json:"reschedule,omitempty"`
 	Disconnect *Disconnect `json:"disconnect,omitempty"`
+	Disruption *Disruption `json:"disruption,omitempty"` // nil means as Migrate says
+	Shifting   bool        `json:"shifting,omitempty"`   // registered with a Shift
 
 	// When it runs.
 	Periodic      *Periodic      `json:"periodic,omitempty"`
@@ -163,6 +165,21 @@ type Disconnect struct {
 	Replace   bool          `json:"replace"`
 	Reconcile string        `json:"reconcile,omitempty"`
 }
+
+// Disruption bounds what PSG may do to running instances when it moves them.
+type Disruption struct {
+	MaxUnavailable int       `json:"max_unavailable"` // instances that may be down at once; 0 means none
+	Order          MoveOrder `json:"order,omitempty"`
+}
+
+// MoveOrder is which of the two instances of a move gives way.
+type MoveOrder string
+
+// The orders. Empty means StartFirst for what allows it, else StopFirst.
+const (
+	StartFirst MoveOrder = "start_first"
+	StopFirst  MoveOrder = "stop_first"
+)
 
 // Periodic is a cron schedule that launches children.
 type Periodic struct {

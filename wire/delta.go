@@ -121,14 +121,15 @@ func getPlaced(c *coder, d *psgv1.Placed) psg.Placed {
 }
 
 func putMoved(c *coder, d psg.Moved) *psgv1.Moved {
-	return &psgv1.Moved{Ask: string(d.Ask), State: states.put(c, "state", d.State), At: putTime(c, "at", d.At)}
+	return &psgv1.Moved{Ask: string(d.Ask), State: states.put(c, "state", d.State), Reason: d.Reason, At: putTime(c, "at", d.At)}
 }
 
 func getMoved(c *coder, d *psgv1.Moved) psg.Moved {
 	return psg.Moved{
-		Ask:   psg.RequestID(d.GetAsk()),
-		State: states.get(c, "state", d.GetState()),
-		At:    getTime(c, "at", d.GetAt()),
+		Ask:    psg.RequestID(d.GetAsk()),
+		State:  states.get(c, "state", d.GetState()),
+		Reason: d.GetReason(),
+		At:     getTime(c, "at", d.GetAt()),
 	}
 }
 

@@ -73,6 +73,17 @@ func getReschedule(c *coder, r *psgv1.Reschedule) psg.Reschedule {
 	}
 }
 
+func putDisruption(_ *coder, d psg.Disruption) *psgv1.Disruption {
+	return &psgv1.Disruption{MaxUnavailable: int64(d.MaxUnavailable), Order: string(d.Order)}
+}
+
+func getDisruption(c *coder, d *psgv1.Disruption) psg.Disruption {
+	return psg.Disruption{
+		MaxUnavailable: getInt(c, "max_unavailable", d.GetMaxUnavailable()),
+		Order:          psg.MoveOrder(d.GetOrder()),
+	}
+}
+
 func putDisconnect(_ *coder, d psg.Disconnect) *psgv1.Disconnect {
 	return &psgv1.Disconnect{
 		LostAfter: putDuration(d.LostAfter),

@@ -794,7 +794,9 @@ type Moved struct {
 	// The new state.
 	State State `protobuf:"varint,2,opt,name=state,proto3,enum=psg.v1.State" json:"state,omitempty"`
 	// When.
-	At            *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
+	At *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
+	// Why, if there is something to tell.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -848,6 +850,13 @@ func (x *Moved) GetAt() *timestamppb.Timestamp {
 		return x.At
 	}
 	return nil
+}
+
+func (x *Moved) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
 }
 
 // Freed says that an ask is over and its room free.
@@ -1095,11 +1104,12 @@ const file_psg_v1_ledger_proto_rawDesc = "" +
 	"\arefusal\x18\x01 \x01(\v2\x0f.psg.v1.RefusalR\arefusal\x12*\n" +
 	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"9\n" +
 	"\x06Placed\x12/\n" +
-	"\tplacement\x18\x01 \x01(\v2\x11.psg.v1.PlacementR\tplacement\"j\n" +
+	"\tplacement\x18\x01 \x01(\v2\x11.psg.v1.PlacementR\tplacement\"\x82\x01\n" +
 	"\x05Moved\x12\x10\n" +
 	"\x03ask\x18\x01 \x01(\tR\x03ask\x12#\n" +
 	"\x05state\x18\x02 \x01(\x0e2\r.psg.v1.StateR\x05state\x12*\n" +
-	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\x82\x01\n" +
+	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x82\x01\n" +
 	"\x05Freed\x12\x10\n" +
 	"\x03ask\x18\x01 \x01(\tR\x03ask\x12#\n" +
 	"\x05state\x18\x02 \x01(\x0e2\r.psg.v1.StateR\x05state\x12\x16\n" +

@@ -10,6 +10,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -211,8 +212,11 @@ func (x *RebalanceNodeRequest) GetMaxMoves() uint32 {
 // RebalanceNodeResponse says what will be done.
 type RebalanceNodeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Steers and stops, in the order they are carried out.
-	Orders        []*Order `protobuf:"bytes,1,rep,name=orders,proto3" json:"orders,omitempty"`
+	// Steers and stops, in the order they are carried out. A steer starts another
+	// instance first, a stop ends one for another to start.
+	Orders []*Order `protobuf:"bytes,1,rep,name=orders,proto3" json:"orders,omitempty"`
+	// Moves off the node that ended lately, oldest first.
+	Finished      []*Move `protobuf:"bytes,2,rep,name=finished,proto3" json:"finished,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -254,6 +258,158 @@ func (x *RebalanceNodeResponse) GetOrders() []*Order {
 	return nil
 }
 
+func (x *RebalanceNodeResponse) GetFinished() []*Move {
+	if x != nil {
+		return x.Finished
+	}
+	return nil
+}
+
+// Move is what one move of an instance came to.
+type Move struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it is an instance of.
+	Workload *WorkloadID `protobuf:"bytes,1,opt,name=workload,proto3" json:"workload,omitempty"`
+	// Allocation that moved.
+	Alloc string `protobuf:"bytes,2,opt,name=alloc,proto3" json:"alloc,omitempty"`
+	// Allocation in its place; empty when the move was given up.
+	Successor string `protobuf:"bytes,3,opt,name=successor,proto3" json:"successor,omitempty"`
+	// Node it left.
+	From string `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
+	// Node it went to.
+	To string `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`
+	// Whether the successor was started first.
+	Shift bool `protobuf:"varint,6,opt,name=shift,proto3" json:"shift,omitempty"`
+	// Time in which neither ran.
+	Gap *durationpb.Duration `protobuf:"bytes,7,opt,name=gap,proto3" json:"gap,omitempty"`
+	// Job versions written for it and those that moved with it.
+	Versions uint32 `protobuf:"varint,8,opt,name=versions,proto3" json:"versions,omitempty"`
+	// Writes asked of the orchestrator, likewise.
+	Writes uint32 `protobuf:"varint,9,opt,name=writes,proto3" json:"writes,omitempty"`
+	// Moves that share them, this one included.
+	Together uint32 `protobuf:"varint,10,opt,name=together,proto3" json:"together,omitempty"`
+	// Why it was given up; empty when it was not.
+	GivenUp string `protobuf:"bytes,11,opt,name=given_up,json=givenUp,proto3" json:"given_up,omitempty"`
+	// When it ended.
+	At            *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Move) Reset() {
+	*x = Move{}
+	mi := &file_psg_v1_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Move) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Move) ProtoMessage() {}
+
+func (x *Move) ProtoReflect() protoreflect.Message {
+	mi := &file_psg_v1_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Move.ProtoReflect.Descriptor instead.
+func (*Move) Descriptor() ([]byte, []int) {
+	return file_psg_v1_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Move) GetWorkload() *WorkloadID {
+	if x != nil {
+		return x.Workload
+	}
+	return nil
+}
+
+func (x *Move) GetAlloc() string {
+	if x != nil {
+		return x.Alloc
+	}
+	return ""
+}
+
+func (x *Move) GetSuccessor() string {
+	if x != nil {
+		return x.Successor
+	}
+	return ""
+}
+
+func (x *Move) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *Move) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *Move) GetShift() bool {
+	if x != nil {
+		return x.Shift
+	}
+	return false
+}
+
+func (x *Move) GetGap() *durationpb.Duration {
+	if x != nil {
+		return x.Gap
+	}
+	return nil
+}
+
+func (x *Move) GetVersions() uint32 {
+	if x != nil {
+		return x.Versions
+	}
+	return 0
+}
+
+func (x *Move) GetWrites() uint32 {
+	if x != nil {
+		return x.Writes
+	}
+	return 0
+}
+
+func (x *Move) GetTogether() uint32 {
+	if x != nil {
+		return x.Together
+	}
+	return 0
+}
+
+func (x *Move) GetGivenUp() string {
+	if x != nil {
+		return x.GivenUp
+	}
+	return ""
+}
+
+func (x *Move) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
 // PreemptRequest names the ask that needs room.
 type PreemptRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -269,7 +425,7 @@ type PreemptRequest struct {
 
 func (x *PreemptRequest) Reset() {
 	*x = PreemptRequest{}
-	mi := &file_psg_v1_service_proto_msgTypes[4]
+	mi := &file_psg_v1_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -281,7 +437,7 @@ func (x *PreemptRequest) String() string {
 func (*PreemptRequest) ProtoMessage() {}
 
 func (x *PreemptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_psg_v1_service_proto_msgTypes[4]
+	mi := &file_psg_v1_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -294,7 +450,7 @@ func (x *PreemptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptRequest.ProtoReflect.Descriptor instead.
 func (*PreemptRequest) Descriptor() ([]byte, []int) {
-	return file_psg_v1_service_proto_rawDescGZIP(), []int{4}
+	return file_psg_v1_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PreemptRequest) GetAsk() string {
@@ -333,7 +489,7 @@ type PreemptResponse struct {
 
 func (x *PreemptResponse) Reset() {
 	*x = PreemptResponse{}
-	mi := &file_psg_v1_service_proto_msgTypes[5]
+	mi := &file_psg_v1_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -345,7 +501,7 @@ func (x *PreemptResponse) String() string {
 func (*PreemptResponse) ProtoMessage() {}
 
 func (x *PreemptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_psg_v1_service_proto_msgTypes[5]
+	mi := &file_psg_v1_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -358,7 +514,7 @@ func (x *PreemptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptResponse.ProtoReflect.Descriptor instead.
 func (*PreemptResponse) Descriptor() ([]byte, []int) {
-	return file_psg_v1_service_proto_rawDescGZIP(), []int{5}
+	return file_psg_v1_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PreemptResponse) GetVictims() []string {
@@ -409,7 +565,7 @@ type ReserveResourcesRequest struct {
 
 func (x *ReserveResourcesRequest) Reset() {
 	*x = ReserveResourcesRequest{}
-	mi := &file_psg_v1_service_proto_msgTypes[6]
+	mi := &file_psg_v1_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -421,7 +577,7 @@ func (x *ReserveResourcesRequest) String() string {
 func (*ReserveResourcesRequest) ProtoMessage() {}
 
 func (x *ReserveResourcesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_psg_v1_service_proto_msgTypes[6]
+	mi := &file_psg_v1_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -434,7 +590,7 @@ func (x *ReserveResourcesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveResourcesRequest.ProtoReflect.Descriptor instead.
 func (*ReserveResourcesRequest) Descriptor() ([]byte, []int) {
-	return file_psg_v1_service_proto_rawDescGZIP(), []int{6}
+	return file_psg_v1_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ReserveResourcesRequest) GetRequestId() string {
@@ -506,7 +662,7 @@ type ReserveResourcesResponse struct {
 
 func (x *ReserveResourcesResponse) Reset() {
 	*x = ReserveResourcesResponse{}
-	mi := &file_psg_v1_service_proto_msgTypes[7]
+	mi := &file_psg_v1_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -518,7 +674,7 @@ func (x *ReserveResourcesResponse) String() string {
 func (*ReserveResourcesResponse) ProtoMessage() {}
 
 func (x *ReserveResourcesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_psg_v1_service_proto_msgTypes[7]
+	mi := &file_psg_v1_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -531,7 +687,7 @@ func (x *ReserveResourcesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveResourcesResponse.ProtoReflect.Descriptor instead.
 func (*ReserveResourcesResponse) Descriptor() ([]byte, []int) {
-	return file_psg_v1_service_proto_rawDescGZIP(), []int{7}
+	return file_psg_v1_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ReserveResourcesResponse) GetPlacements() []*Placement {
@@ -552,7 +708,7 @@ var File_psg_v1_service_proto protoreflect.FileDescriptor
 
 const file_psg_v1_service_proto_rawDesc = "" +
 	"\n" +
-	"\x14psg/v1/service.proto\x12\x06psg.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x16psg/v1/placement.proto\x1a\x12psg/v1/types.proto\"|\n" +
+	"\x14psg/v1/service.proto\x12\x06psg.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16psg/v1/placement.proto\x1a\x12psg/v1/types.proto\"|\n" +
 	"\x14PlaceWorkloadRequest\x12\x1f\n" +
 	"\x04asks\x18\x01 \x03(\v2\v.psg.v1.AskR\x04asks\x12-\n" +
 	"\x04wait\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04wait\x12\x14\n" +
@@ -563,9 +719,24 @@ const file_psg_v1_service_proto_rawDesc = "" +
 	"\x14RebalanceNodeRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05empty\x18\x02 \x01(\bR\x05empty\x12\x1b\n" +
-	"\tmax_moves\x18\x03 \x01(\rR\bmaxMoves\">\n" +
+	"\tmax_moves\x18\x03 \x01(\rR\bmaxMoves\"h\n" +
 	"\x15RebalanceNodeResponse\x12%\n" +
-	"\x06orders\x18\x01 \x03(\v2\r.psg.v1.OrderR\x06orders\"W\n" +
+	"\x06orders\x18\x01 \x03(\v2\r.psg.v1.OrderR\x06orders\x12(\n" +
+	"\bfinished\x18\x02 \x03(\v2\f.psg.v1.MoveR\bfinished\"\xe8\x02\n" +
+	"\x04Move\x12.\n" +
+	"\bworkload\x18\x01 \x01(\v2\x12.psg.v1.WorkloadIDR\bworkload\x12\x14\n" +
+	"\x05alloc\x18\x02 \x01(\tR\x05alloc\x12\x1c\n" +
+	"\tsuccessor\x18\x03 \x01(\tR\tsuccessor\x12\x12\n" +
+	"\x04from\x18\x04 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x05 \x01(\tR\x02to\x12\x14\n" +
+	"\x05shift\x18\x06 \x01(\bR\x05shift\x12+\n" +
+	"\x03gap\x18\a \x01(\v2\x19.google.protobuf.DurationR\x03gap\x12\x1a\n" +
+	"\bversions\x18\b \x01(\rR\bversions\x12\x16\n" +
+	"\x06writes\x18\t \x01(\rR\x06writes\x12\x1a\n" +
+	"\btogether\x18\n" +
+	" \x01(\rR\btogether\x12\x19\n" +
+	"\bgiven_up\x18\v \x01(\tR\agivenUp\x12*\n" +
+	"\x02at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"W\n" +
 	"\x0ePreemptRequest\x12\x10\n" +
 	"\x03ask\x18\x01 \x01(\tR\x03ask\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x1f\n" +
@@ -609,49 +780,55 @@ func file_psg_v1_service_proto_rawDescGZIP() []byte {
 	return file_psg_v1_service_proto_rawDescData
 }
 
-var file_psg_v1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_psg_v1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_psg_v1_service_proto_goTypes = []any{
 	(*PlaceWorkloadRequest)(nil),     // 0: psg.v1.PlaceWorkloadRequest
 	(*PlaceWorkloadResponse)(nil),    // 1: psg.v1.PlaceWorkloadResponse
 	(*RebalanceNodeRequest)(nil),     // 2: psg.v1.RebalanceNodeRequest
 	(*RebalanceNodeResponse)(nil),    // 3: psg.v1.RebalanceNodeResponse
-	(*PreemptRequest)(nil),           // 4: psg.v1.PreemptRequest
-	(*PreemptResponse)(nil),          // 5: psg.v1.PreemptResponse
-	(*ReserveResourcesRequest)(nil),  // 6: psg.v1.ReserveResourcesRequest
-	(*ReserveResourcesResponse)(nil), // 7: psg.v1.ReserveResourcesResponse
-	(*Ask)(nil),                      // 8: psg.v1.Ask
-	(*durationpb.Duration)(nil),      // 9: google.protobuf.Duration
-	(*Order)(nil),                    // 10: psg.v1.Order
-	(*Refusal)(nil),                  // 11: psg.v1.Refusal
+	(*Move)(nil),                     // 4: psg.v1.Move
+	(*PreemptRequest)(nil),           // 5: psg.v1.PreemptRequest
+	(*PreemptResponse)(nil),          // 6: psg.v1.PreemptResponse
+	(*ReserveResourcesRequest)(nil),  // 7: psg.v1.ReserveResourcesRequest
+	(*ReserveResourcesResponse)(nil), // 8: psg.v1.ReserveResourcesResponse
+	(*Ask)(nil),                      // 9: psg.v1.Ask
+	(*durationpb.Duration)(nil),      // 10: google.protobuf.Duration
+	(*Order)(nil),                    // 11: psg.v1.Order
 	(*WorkloadID)(nil),               // 12: psg.v1.WorkloadID
-	(*Resources)(nil),                // 13: psg.v1.Resources
-	(*Placement)(nil),                // 14: psg.v1.Placement
+	(*timestamppb.Timestamp)(nil),    // 13: google.protobuf.Timestamp
+	(*Refusal)(nil),                  // 14: psg.v1.Refusal
+	(*Resources)(nil),                // 15: psg.v1.Resources
+	(*Placement)(nil),                // 16: psg.v1.Placement
 }
 var file_psg_v1_service_proto_depIdxs = []int32{
-	8,  // 0: psg.v1.PlaceWorkloadRequest.asks:type_name -> psg.v1.Ask
-	9,  // 1: psg.v1.PlaceWorkloadRequest.wait:type_name -> google.protobuf.Duration
-	10, // 2: psg.v1.PlaceWorkloadResponse.orders:type_name -> psg.v1.Order
-	10, // 3: psg.v1.RebalanceNodeResponse.orders:type_name -> psg.v1.Order
-	10, // 4: psg.v1.PreemptResponse.orders:type_name -> psg.v1.Order
-	11, // 5: psg.v1.PreemptResponse.refusal:type_name -> psg.v1.Refusal
-	12, // 6: psg.v1.ReserveResourcesRequest.workload:type_name -> psg.v1.WorkloadID
-	9,  // 7: psg.v1.ReserveResourcesRequest.hold:type_name -> google.protobuf.Duration
-	13, // 8: psg.v1.ReserveResourcesRequest.request:type_name -> psg.v1.Resources
-	14, // 9: psg.v1.ReserveResourcesResponse.placements:type_name -> psg.v1.Placement
-	11, // 10: psg.v1.ReserveResourcesResponse.refusals:type_name -> psg.v1.Refusal
-	0,  // 11: psg.v1.PSGService.PlaceWorkload:input_type -> psg.v1.PlaceWorkloadRequest
-	2,  // 12: psg.v1.PSGService.RebalanceNode:input_type -> psg.v1.RebalanceNodeRequest
-	4,  // 13: psg.v1.PSGService.Preempt:input_type -> psg.v1.PreemptRequest
-	6,  // 14: psg.v1.PSGService.ReserveResources:input_type -> psg.v1.ReserveResourcesRequest
-	1,  // 15: psg.v1.PSGService.PlaceWorkload:output_type -> psg.v1.PlaceWorkloadResponse
-	3,  // 16: psg.v1.PSGService.RebalanceNode:output_type -> psg.v1.RebalanceNodeResponse
-	5,  // 17: psg.v1.PSGService.Preempt:output_type -> psg.v1.PreemptResponse
-	7,  // 18: psg.v1.PSGService.ReserveResources:output_type -> psg.v1.ReserveResourcesResponse
-	15, // [15:19] is the sub-list for method output_type
-	11, // [11:15] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	9,  // 0: psg.v1.PlaceWorkloadRequest.asks:type_name -> psg.v1.Ask
+	10, // 1: psg.v1.PlaceWorkloadRequest.wait:type_name -> google.protobuf.Duration
+	11, // 2: psg.v1.PlaceWorkloadResponse.orders:type_name -> psg.v1.Order
+	11, // 3: psg.v1.RebalanceNodeResponse.orders:type_name -> psg.v1.Order
+	4,  // 4: psg.v1.RebalanceNodeResponse.finished:type_name -> psg.v1.Move
+	12, // 5: psg.v1.Move.workload:type_name -> psg.v1.WorkloadID
+	10, // 6: psg.v1.Move.gap:type_name -> google.protobuf.Duration
+	13, // 7: psg.v1.Move.at:type_name -> google.protobuf.Timestamp
+	11, // 8: psg.v1.PreemptResponse.orders:type_name -> psg.v1.Order
+	14, // 9: psg.v1.PreemptResponse.refusal:type_name -> psg.v1.Refusal
+	12, // 10: psg.v1.ReserveResourcesRequest.workload:type_name -> psg.v1.WorkloadID
+	10, // 11: psg.v1.ReserveResourcesRequest.hold:type_name -> google.protobuf.Duration
+	15, // 12: psg.v1.ReserveResourcesRequest.request:type_name -> psg.v1.Resources
+	16, // 13: psg.v1.ReserveResourcesResponse.placements:type_name -> psg.v1.Placement
+	14, // 14: psg.v1.ReserveResourcesResponse.refusals:type_name -> psg.v1.Refusal
+	0,  // 15: psg.v1.PSGService.PlaceWorkload:input_type -> psg.v1.PlaceWorkloadRequest
+	2,  // 16: psg.v1.PSGService.RebalanceNode:input_type -> psg.v1.RebalanceNodeRequest
+	5,  // 17: psg.v1.PSGService.Preempt:input_type -> psg.v1.PreemptRequest
+	7,  // 18: psg.v1.PSGService.ReserveResources:input_type -> psg.v1.ReserveResourcesRequest
+	1,  // 19: psg.v1.PSGService.PlaceWorkload:output_type -> psg.v1.PlaceWorkloadResponse
+	3,  // 20: psg.v1.PSGService.RebalanceNode:output_type -> psg.v1.RebalanceNodeResponse
+	6,  // 21: psg.v1.PSGService.Preempt:output_type -> psg.v1.PreemptResponse
+	8,  // 22: psg.v1.PSGService.ReserveResources:output_type -> psg.v1.ReserveResourcesResponse
+	19, // [19:23] is the sub-list for method output_type
+	15, // [15:19] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_psg_v1_service_proto_init() }
@@ -667,7 +844,7 @@ func file_psg_v1_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_psg_v1_service_proto_rawDesc), len(file_psg_v1_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -219,7 +219,11 @@ type Workload struct {
 	// Job that this one was dispatched or launched from.
 	Parent string `protobuf:"bytes,33,opt,name=parent,proto3" json:"parent,omitempty"`
 	// Failure domains the instances must reach; 0 means any.
-	MinDomains    int64 `protobuf:"varint,34,opt,name=min_domains,json=minDomains,proto3" json:"min_domains,omitempty"`
+	MinDomains int64 `protobuf:"varint,34,opt,name=min_domains,json=minDomains,proto3" json:"min_domains,omitempty"`
+	// What moving its instances may do to them; absent means as migrate says.
+	Disruption *Disruption `protobuf:"bytes,35,opt,name=disruption,proto3" json:"disruption,omitempty"`
+	// Whether it is registered so that instances move by starting others first.
+	Shifting      bool `protobuf:"varint,36,opt,name=shifting,proto3" json:"shifting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -490,6 +494,20 @@ func (x *Workload) GetMinDomains() int64 {
 		return x.MinDomains
 	}
 	return 0
+}
+
+func (x *Workload) GetDisruption() *Disruption {
+	if x != nil {
+		return x.Disruption
+	}
+	return nil
+}
+
+func (x *Workload) GetShifting() bool {
+	if x != nil {
+		return x.Shifting
+	}
+	return false
 }
 
 // Task is one process of an instance.
@@ -1165,6 +1183,61 @@ func (x *Reschedule) GetUnlimited() bool {
 	return false
 }
 
+// Disruption bounds what may be done to running instances to move them.
+type Disruption struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Instances that may be down at once; 0 means none.
+	MaxUnavailable int64 `protobuf:"varint,1,opt,name=max_unavailable,json=maxUnavailable,proto3" json:"max_unavailable,omitempty"`
+	// "start_first", "stop_first", or empty for whichever the workload allows.
+	Order         string `protobuf:"bytes,2,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Disruption) Reset() {
+	*x = Disruption{}
+	mi := &file_psg_v1_workload_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Disruption) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Disruption) ProtoMessage() {}
+
+func (x *Disruption) ProtoReflect() protoreflect.Message {
+	mi := &file_psg_v1_workload_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Disruption.ProtoReflect.Descriptor instead.
+func (*Disruption) Descriptor() ([]byte, []int) {
+	return file_psg_v1_workload_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Disruption) GetMaxUnavailable() int64 {
+	if x != nil {
+		return x.MaxUnavailable
+	}
+	return 0
+}
+
+func (x *Disruption) GetOrder() string {
+	if x != nil {
+		return x.Order
+	}
+	return ""
+}
+
 // Disconnect is what happens when an instance's node goes silent.
 type Disconnect struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1182,7 +1255,7 @@ type Disconnect struct {
 
 func (x *Disconnect) Reset() {
 	*x = Disconnect{}
-	mi := &file_psg_v1_workload_proto_msgTypes[8]
+	mi := &file_psg_v1_workload_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1194,7 +1267,7 @@ func (x *Disconnect) String() string {
 func (*Disconnect) ProtoMessage() {}
 
 func (x *Disconnect) ProtoReflect() protoreflect.Message {
-	mi := &file_psg_v1_workload_proto_msgTypes[8]
+	mi := &file_psg_v1_workload_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1207,7 +1280,7 @@ func (x *Disconnect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Disconnect.ProtoReflect.Descriptor instead.
 func (*Disconnect) Descriptor() ([]byte, []int) {
-	return file_psg_v1_workload_proto_rawDescGZIP(), []int{8}
+	return file_psg_v1_workload_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Disconnect) GetLostAfter() *durationpb.Duration {
@@ -1255,7 +1328,7 @@ type Periodic struct {
 
 func (x *Periodic) Reset() {
 	*x = Periodic{}
-	mi := &file_psg_v1_workload_proto_msgTypes[9]
+	mi := &file_psg_v1_workload_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1267,7 +1340,7 @@ func (x *Periodic) String() string {
 func (*Periodic) ProtoMessage() {}
 
 func (x *Periodic) ProtoReflect() protoreflect.Message {
-	mi := &file_psg_v1_workload_proto_msgTypes[9]
+	mi := &file_psg_v1_workload_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1280,7 +1353,7 @@ func (x *Periodic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Periodic.ProtoReflect.Descriptor instead.
 func (*Periodic) Descriptor() ([]byte, []int) {
-	return file_psg_v1_workload_proto_rawDescGZIP(), []int{9}
+	return file_psg_v1_workload_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Periodic) GetEnabled() bool {
@@ -1326,7 +1399,7 @@ type Parameterized struct {
 
 func (x *Parameterized) Reset() {
 	*x = Parameterized{}
-	mi := &file_psg_v1_workload_proto_msgTypes[10]
+	mi := &file_psg_v1_workload_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1338,7 +1411,7 @@ func (x *Parameterized) String() string {
 func (*Parameterized) ProtoMessage() {}
 
 func (x *Parameterized) ProtoReflect() protoreflect.Message {
-	mi := &file_psg_v1_workload_proto_msgTypes[10]
+	mi := &file_psg_v1_workload_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1351,7 +1424,7 @@ func (x *Parameterized) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Parameterized.ProtoReflect.Descriptor instead.
 func (*Parameterized) Descriptor() ([]byte, []int) {
-	return file_psg_v1_workload_proto_rawDescGZIP(), []int{10}
+	return file_psg_v1_workload_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Parameterized) GetPayload() string {
@@ -1379,8 +1452,7 @@ var File_psg_v1_workload_proto protoreflect.FileDescriptor
 
 const file_psg_v1_workload_proto_rawDesc = "" +
 	"\n" +
-	"\x15psg/v1/workload.proto\x12\x06psg.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x12psg/v1/types.proto\"\xed\n" +
-	"\n" +
+	"\x15psg/v1/workload.proto\x12\x06psg.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x12psg/v1/types.proto\"\xbd\v\n" +
 	"\bWorkload\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.psg.v1.WorkloadIDR\x02id\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x16\n" +
@@ -1423,7 +1495,11 @@ const file_psg_v1_workload_proto_rawDesc = "" +
 	"\rparameterized\x18  \x01(\v2\x15.psg.v1.ParameterizedR\rparameterized\x12\x16\n" +
 	"\x06parent\x18! \x01(\tR\x06parent\x12\x1f\n" +
 	"\vmin_domains\x18\" \x01(\x03R\n" +
-	"minDomains\x1a9\n" +
+	"minDomains\x122\n" +
+	"\n" +
+	"disruption\x18# \x01(\v2\x12.psg.v1.DisruptionR\n" +
+	"disruption\x12\x1a\n" +
+	"\bshifting\x18$ \x01(\bR\bshifting\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a7\n" +
@@ -1494,7 +1570,11 @@ const file_psg_v1_workload_proto_rawDesc = "" +
 	"\x05delay\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05delay\x12%\n" +
 	"\x0edelay_function\x18\x04 \x01(\tR\rdelayFunction\x126\n" +
 	"\tmax_delay\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\bmaxDelay\x12\x1c\n" +
-	"\tunlimited\x18\x06 \x01(\bR\tunlimited\"\xb8\x01\n" +
+	"\tunlimited\x18\x06 \x01(\bR\tunlimited\"K\n" +
+	"\n" +
+	"Disruption\x12'\n" +
+	"\x0fmax_unavailable\x18\x01 \x01(\x03R\x0emaxUnavailable\x12\x14\n" +
+	"\x05order\x18\x02 \x01(\tR\x05order\"\xb8\x01\n" +
 	"\n" +
 	"Disconnect\x128\n" +
 	"\n" +
@@ -1540,7 +1620,7 @@ func file_psg_v1_workload_proto_rawDescGZIP() []byte {
 }
 
 var file_psg_v1_workload_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_psg_v1_workload_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_psg_v1_workload_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_psg_v1_workload_proto_goTypes = []any{
 	(WorkloadType)(0),           // 0: psg.v1.WorkloadType
 	(Lifecycle)(0),              // 1: psg.v1.Lifecycle
@@ -1552,60 +1632,62 @@ var file_psg_v1_workload_proto_goTypes = []any{
 	(*Update)(nil),              // 7: psg.v1.Update
 	(*Migrate)(nil),             // 8: psg.v1.Migrate
 	(*Reschedule)(nil),          // 9: psg.v1.Reschedule
-	(*Disconnect)(nil),          // 10: psg.v1.Disconnect
-	(*Periodic)(nil),            // 11: psg.v1.Periodic
-	(*Parameterized)(nil),       // 12: psg.v1.Parameterized
-	nil,                         // 13: psg.v1.Workload.LabelsEntry
-	nil,                         // 14: psg.v1.Workload.MetaEntry
-	nil,                         // 15: psg.v1.Task.MetaEntry
-	(*WorkloadID)(nil),          // 16: psg.v1.WorkloadID
-	(*durationpb.Duration)(nil), // 17: google.protobuf.Duration
-	(*Resources)(nil),           // 18: psg.v1.Resources
-	(*Constraint)(nil),          // 19: psg.v1.Constraint
-	(*Affinity)(nil),            // 20: psg.v1.Affinity
-	(*Spread)(nil),              // 21: psg.v1.Spread
+	(*Disruption)(nil),          // 10: psg.v1.Disruption
+	(*Disconnect)(nil),          // 11: psg.v1.Disconnect
+	(*Periodic)(nil),            // 12: psg.v1.Periodic
+	(*Parameterized)(nil),       // 13: psg.v1.Parameterized
+	nil,                         // 14: psg.v1.Workload.LabelsEntry
+	nil,                         // 15: psg.v1.Workload.MetaEntry
+	nil,                         // 16: psg.v1.Task.MetaEntry
+	(*WorkloadID)(nil),          // 17: psg.v1.WorkloadID
+	(*durationpb.Duration)(nil), // 18: google.protobuf.Duration
+	(*Resources)(nil),           // 19: psg.v1.Resources
+	(*Constraint)(nil),          // 20: psg.v1.Constraint
+	(*Affinity)(nil),            // 21: psg.v1.Affinity
+	(*Spread)(nil),              // 22: psg.v1.Spread
 }
 var file_psg_v1_workload_proto_depIdxs = []int32{
-	16, // 0: psg.v1.Workload.id:type_name -> psg.v1.WorkloadID
+	17, // 0: psg.v1.Workload.id:type_name -> psg.v1.WorkloadID
 	0,  // 1: psg.v1.Workload.type:type_name -> psg.v1.WorkloadType
-	13, // 2: psg.v1.Workload.labels:type_name -> psg.v1.Workload.LabelsEntry
-	14, // 3: psg.v1.Workload.meta:type_name -> psg.v1.Workload.MetaEntry
-	17, // 4: psg.v1.Workload.deadline:type_name -> google.protobuf.Duration
-	18, // 5: psg.v1.Workload.request:type_name -> psg.v1.Resources
+	14, // 2: psg.v1.Workload.labels:type_name -> psg.v1.Workload.LabelsEntry
+	15, // 3: psg.v1.Workload.meta:type_name -> psg.v1.Workload.MetaEntry
+	18, // 4: psg.v1.Workload.deadline:type_name -> google.protobuf.Duration
+	19, // 5: psg.v1.Workload.request:type_name -> psg.v1.Resources
 	4,  // 6: psg.v1.Workload.devices:type_name -> psg.v1.DeviceAsk
 	5,  // 7: psg.v1.Workload.ports:type_name -> psg.v1.PortAsk
 	6,  // 8: psg.v1.Workload.volumes:type_name -> psg.v1.VolumeAsk
 	3,  // 9: psg.v1.Workload.tasks:type_name -> psg.v1.Task
-	19, // 10: psg.v1.Workload.constraints:type_name -> psg.v1.Constraint
-	20, // 11: psg.v1.Workload.affinities:type_name -> psg.v1.Affinity
-	21, // 12: psg.v1.Workload.spreads:type_name -> psg.v1.Spread
+	20, // 10: psg.v1.Workload.constraints:type_name -> psg.v1.Constraint
+	21, // 11: psg.v1.Workload.affinities:type_name -> psg.v1.Affinity
+	22, // 12: psg.v1.Workload.spreads:type_name -> psg.v1.Spread
 	7,  // 13: psg.v1.Workload.update:type_name -> psg.v1.Update
 	8,  // 14: psg.v1.Workload.migrate:type_name -> psg.v1.Migrate
 	9,  // 15: psg.v1.Workload.reschedule:type_name -> psg.v1.Reschedule
-	10, // 16: psg.v1.Workload.disconnect:type_name -> psg.v1.Disconnect
-	11, // 17: psg.v1.Workload.periodic:type_name -> psg.v1.Periodic
-	12, // 18: psg.v1.Workload.parameterized:type_name -> psg.v1.Parameterized
-	1,  // 19: psg.v1.Task.lifecycle:type_name -> psg.v1.Lifecycle
-	18, // 20: psg.v1.Task.request:type_name -> psg.v1.Resources
-	15, // 21: psg.v1.Task.meta:type_name -> psg.v1.Task.MetaEntry
-	19, // 22: psg.v1.DeviceAsk.constraints:type_name -> psg.v1.Constraint
-	20, // 23: psg.v1.DeviceAsk.affinities:type_name -> psg.v1.Affinity
-	17, // 24: psg.v1.Update.min_healthy:type_name -> google.protobuf.Duration
-	17, // 25: psg.v1.Update.healthy_deadline:type_name -> google.protobuf.Duration
-	17, // 26: psg.v1.Update.progress_deadline:type_name -> google.protobuf.Duration
-	17, // 27: psg.v1.Update.stagger:type_name -> google.protobuf.Duration
-	17, // 28: psg.v1.Migrate.min_healthy:type_name -> google.protobuf.Duration
-	17, // 29: psg.v1.Migrate.healthy_deadline:type_name -> google.protobuf.Duration
-	17, // 30: psg.v1.Reschedule.interval:type_name -> google.protobuf.Duration
-	17, // 31: psg.v1.Reschedule.delay:type_name -> google.protobuf.Duration
-	17, // 32: psg.v1.Reschedule.max_delay:type_name -> google.protobuf.Duration
-	17, // 33: psg.v1.Disconnect.lost_after:type_name -> google.protobuf.Duration
-	17, // 34: psg.v1.Disconnect.stop_after:type_name -> google.protobuf.Duration
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	11, // 16: psg.v1.Workload.disconnect:type_name -> psg.v1.Disconnect
+	12, // 17: psg.v1.Workload.periodic:type_name -> psg.v1.Periodic
+	13, // 18: psg.v1.Workload.parameterized:type_name -> psg.v1.Parameterized
+	10, // 19: psg.v1.Workload.disruption:type_name -> psg.v1.Disruption
+	1,  // 20: psg.v1.Task.lifecycle:type_name -> psg.v1.Lifecycle
+	19, // 21: psg.v1.Task.request:type_name -> psg.v1.Resources
+	16, // 22: psg.v1.Task.meta:type_name -> psg.v1.Task.MetaEntry
+	20, // 23: psg.v1.DeviceAsk.constraints:type_name -> psg.v1.Constraint
+	21, // 24: psg.v1.DeviceAsk.affinities:type_name -> psg.v1.Affinity
+	18, // 25: psg.v1.Update.min_healthy:type_name -> google.protobuf.Duration
+	18, // 26: psg.v1.Update.healthy_deadline:type_name -> google.protobuf.Duration
+	18, // 27: psg.v1.Update.progress_deadline:type_name -> google.protobuf.Duration
+	18, // 28: psg.v1.Update.stagger:type_name -> google.protobuf.Duration
+	18, // 29: psg.v1.Migrate.min_healthy:type_name -> google.protobuf.Duration
+	18, // 30: psg.v1.Migrate.healthy_deadline:type_name -> google.protobuf.Duration
+	18, // 31: psg.v1.Reschedule.interval:type_name -> google.protobuf.Duration
+	18, // 32: psg.v1.Reschedule.delay:type_name -> google.protobuf.Duration
+	18, // 33: psg.v1.Reschedule.max_delay:type_name -> google.protobuf.Duration
+	18, // 34: psg.v1.Disconnect.lost_after:type_name -> google.protobuf.Duration
+	18, // 35: psg.v1.Disconnect.stop_after:type_name -> google.protobuf.Duration
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_psg_v1_workload_proto_init() }
@@ -1620,7 +1702,7 @@ func file_psg_v1_workload_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_psg_v1_workload_proto_rawDesc), len(file_psg_v1_workload_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
