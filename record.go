@@ -21,22 +21,29 @@ const (
 	Stop     OrderKind = "stop"     // end gracefully, within Deadline
 	Throttle OrderKind = "throttle" // limit to Limit
 	Freeze   OrderKind = "freeze"   // stop scheduling its processes
-	Thaw     OrderKind = "thaw"     // undo Freeze and Throttle
+	Thaw     OrderKind = "thaw"     // undo Freeze and Throttle; without an allocation, all of them and Drain
+	Evict    OrderKind = "evict"    // end its processes: gracefully, and by force at Deadline
+	Drain    OrderKind = "drain"    // say that the node is to be left, and evict what is still there at Deadline
+	Entrust  OrderKind = "entrust"  // act by Mandate, until Deadline
 )
 
 // Order is what a committed decision asks somebody to do. It is idempotent by
 // (Epoch, Sequence, Ask), and whoever carries it out refuses one of an older
-// epoch than it has seen.
+// epoch than it has seen. A node's agent, whose orders concern allocations, goes
+// by (Epoch, Sequence) for each of them: the leader counts those orders.
 type Order struct {
 	Kind     OrderKind     `json:"kind"`
 	Epoch    Epoch         `json:"epoch"`
-	Sequence uint64        `json:"sequence"` // of the record that decided it
+	Sequence uint64        `json:"sequence"` // of the record that decided it; for an agent's kinds, a count
 	Ask      RequestID     `json:"ask"`
 	Workload WorkloadID    `json:"workload"`
 	Alloc    AllocID       `json:"alloc,omitempty"`
 	Node     NodeID        `json:"node"`
 	Devices  []DeviceShare `json:"devices,omitempty"`
 	Limit    Resources     `json:"limit,omitzero"`
+	// Deadline is how long Stop, Evict and Drain may take, and how long Throttle,
+	// Freeze and Entrust hold.
 	Deadline time.Duration `json:"deadline_ns,omitempty"`
+	Mandate  *Mandate      `json:"mandate,omitempty"` // for Entrust
 	Refusal  *Refusal      `json:"refusal,omitempty"` // for Wait and Steer: why not here
 }

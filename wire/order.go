@@ -13,6 +13,9 @@ var orderKinds = enum[psg.OrderKind, psgv1.OrderKind]{
 	psgv1.OrderKind_ORDER_KIND_THROTTLE: psg.Throttle,
 	psgv1.OrderKind_ORDER_KIND_FREEZE:   psg.Freeze,
 	psgv1.OrderKind_ORDER_KIND_THAW:     psg.Thaw,
+	psgv1.OrderKind_ORDER_KIND_EVICT:    psg.Evict,
+	psgv1.OrderKind_ORDER_KIND_DRAIN:    psg.Drain,
+	psgv1.OrderKind_ORDER_KIND_ENTRUST:  psg.Entrust,
 }
 
 // EncodeOrder writes one order.
@@ -39,6 +42,7 @@ func putOrder(c *coder, o psg.Order) *psgv1.Order {
 		Limit:    putResources(c, "limit", o.Limit),
 		Deadline: putDuration(o.Deadline),
 		Refusal:  putOptional(c, "refusal", o.Refusal, putRefusal),
+		Mandate:  putOptional(c, "mandate", o.Mandate, putMandate),
 	}
 }
 
@@ -55,5 +59,6 @@ func getOrder(c *coder, o *psgv1.Order) psg.Order {
 		Limit:    getResources(c, "limit", o.GetLimit()),
 		Deadline: getDuration(c, "deadline", o.GetDeadline()),
 		Refusal:  getOptional(c, "refusal", o.GetRefusal(), getRefusal),
+		Mandate:  getOptional(c, "mandate", o.GetMandate(), getMandate),
 	}
 }

@@ -192,21 +192,30 @@ const (
 	OrderKind_ORDER_KIND_THROTTLE OrderKind = 5
 	// Stop scheduling its processes.
 	OrderKind_ORDER_KIND_FREEZE OrderKind = 6
-	// Undo freeze and throttle.
+	// Undo freeze and throttle; without an allocation, all of them and drain.
 	OrderKind_ORDER_KIND_THAW OrderKind = 7
+	// End its processes: gracefully, and by force at the deadline.
+	OrderKind_ORDER_KIND_EVICT OrderKind = 8
+	// Say that the node is to be left, and evict what is there at the deadline.
+	OrderKind_ORDER_KIND_DRAIN OrderKind = 9
+	// Act by the mandate until the deadline.
+	OrderKind_ORDER_KIND_ENTRUST OrderKind = 10
 )
 
 // Enum value maps for OrderKind.
 var (
 	OrderKind_name = map[int32]string{
-		0: "ORDER_KIND_UNSPECIFIED",
-		1: "ORDER_KIND_GRANT",
-		2: "ORDER_KIND_WAIT",
-		3: "ORDER_KIND_STEER",
-		4: "ORDER_KIND_STOP",
-		5: "ORDER_KIND_THROTTLE",
-		6: "ORDER_KIND_FREEZE",
-		7: "ORDER_KIND_THAW",
+		0:  "ORDER_KIND_UNSPECIFIED",
+		1:  "ORDER_KIND_GRANT",
+		2:  "ORDER_KIND_WAIT",
+		3:  "ORDER_KIND_STEER",
+		4:  "ORDER_KIND_STOP",
+		5:  "ORDER_KIND_THROTTLE",
+		6:  "ORDER_KIND_FREEZE",
+		7:  "ORDER_KIND_THAW",
+		8:  "ORDER_KIND_EVICT",
+		9:  "ORDER_KIND_DRAIN",
+		10: "ORDER_KIND_ENTRUST",
 	}
 	OrderKind_value = map[string]int32{
 		"ORDER_KIND_UNSPECIFIED": 0,
@@ -217,6 +226,9 @@ var (
 		"ORDER_KIND_THROTTLE":    5,
 		"ORDER_KIND_FREEZE":      6,
 		"ORDER_KIND_THAW":        7,
+		"ORDER_KIND_EVICT":       8,
+		"ORDER_KIND_DRAIN":       9,
+		"ORDER_KIND_ENTRUST":     10,
 	}
 )
 
@@ -977,7 +989,8 @@ type Order struct {
 	Kind OrderKind `protobuf:"varint,1,opt,name=kind,proto3,enum=psg.v1.OrderKind" json:"kind,omitempty"`
 	// The leader that decided it.
 	Epoch uint64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// Position in the ledger of the record that decided it.
+	// Position in the ledger of the record that decided it; for the kinds that a
+	// node's agent carries out, a count within the epoch.
 	Sequence uint64 `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// Which ask it is about.
 	Ask string `protobuf:"bytes,4,opt,name=ask,proto3" json:"ask,omitempty"`
@@ -991,10 +1004,13 @@ type Order struct {
 	Devices []*DeviceShare `protobuf:"bytes,8,rep,name=devices,proto3" json:"devices,omitempty"`
 	// For throttle: the ceiling.
 	Limit *Resources `protobuf:"bytes,9,opt,name=limit,proto3" json:"limit,omitempty"`
-	// For stop: how long it may take.
+	// For stop, evict and drain: how long it may take. For throttle, freeze and
+	// entrust: how long it holds.
 	Deadline *durationpb.Duration `protobuf:"bytes,10,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	// For wait and steer: why not here.
-	Refusal       *Refusal `protobuf:"bytes,11,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	Refusal *Refusal `protobuf:"bytes,11,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	// For entrust: what the agent may do by itself.
+	Mandate       *Mandate `protobuf:"bytes,12,opt,name=mandate,proto3" json:"mandate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1106,11 +1122,18 @@ func (x *Order) GetRefusal() *Refusal {
 	return nil
 }
 
+func (x *Order) GetMandate() *Mandate {
+	if x != nil {
+		return x.Mandate
+	}
+	return nil
+}
+
 var File_psg_v1_placement_proto protoreflect.FileDescriptor
 
 const file_psg_v1_placement_proto_rawDesc = "" +
 	"\n" +
-	"\x16psg/v1/placement.proto\x12\x06psg.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x12psg/v1/types.proto\"\xe4\x01\n" +
+	"\x16psg/v1/placement.proto\x12\x06psg.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14psg/v1/mandate.proto\x1a\x12psg/v1/types.proto\"\xe4\x01\n" +
 	"\x03Ask\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12.\n" +
 	"\bworkload\x18\x02 \x01(\v2\x12.psg.v1.WorkloadIDR\bworkload\x12\x14\n" +
@@ -1163,7 +1186,7 @@ const file_psg_v1_placement_proto_rawDesc = "" +
 	"\x05nodes\x18\x02 \x01(\x03R\x05nodes\"H\n" +
 	"\bNearMiss\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12(\n" +
-	"\amissing\x18\x02 \x03(\v2\x0e.psg.v1.ReasonR\amissing\"\x86\x03\n" +
+	"\amissing\x18\x02 \x03(\v2\x0e.psg.v1.ReasonR\amissing\"\xb1\x03\n" +
 	"\x05Order\x12%\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x11.psg.v1.OrderKindR\x04kind\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1a\n" +
@@ -1176,7 +1199,8 @@ const file_psg_v1_placement_proto_rawDesc = "" +
 	"\x05limit\x18\t \x01(\v2\x11.psg.v1.ResourcesR\x05limit\x125\n" +
 	"\bdeadline\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationR\bdeadline\x12)\n" +
-	"\arefusal\x18\v \x01(\v2\x0f.psg.v1.RefusalR\arefusal*\x80\x02\n" +
+	"\arefusal\x18\v \x01(\v2\x0f.psg.v1.RefusalR\arefusal\x12)\n" +
+	"\amandate\x18\f \x01(\v2\x0f.psg.v1.MandateR\amandate*\x80\x02\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fSTATE_SUBMITTED\x10\x01\x12\x10\n" +
@@ -1199,7 +1223,7 @@ const file_psg_v1_placement_proto_rawDesc = "" +
 	"\x14REMEDY_KIND_ASK_LESS\x10\x01\x12\x14\n" +
 	"\x10REMEDY_KIND_DROP\x10\x02\x12\x14\n" +
 	"\x10REMEDY_KIND_STOP\x10\x03\x12\x14\n" +
-	"\x10REMEDY_KIND_LIFT\x10\x04*\xc2\x01\n" +
+	"\x10REMEDY_KIND_LIFT\x10\x04*\x86\x02\n" +
 	"\tOrderKind\x12\x1a\n" +
 	"\x16ORDER_KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10ORDER_KIND_GRANT\x10\x01\x12\x13\n" +
@@ -1208,7 +1232,11 @@ const file_psg_v1_placement_proto_rawDesc = "" +
 	"\x0fORDER_KIND_STOP\x10\x04\x12\x17\n" +
 	"\x13ORDER_KIND_THROTTLE\x10\x05\x12\x15\n" +
 	"\x11ORDER_KIND_FREEZE\x10\x06\x12\x13\n" +
-	"\x0fORDER_KIND_THAW\x10\aB)Z'github.com/psgrid/psg/wire/psg/v1;psgv1b\x06proto3"
+	"\x0fORDER_KIND_THAW\x10\a\x12\x14\n" +
+	"\x10ORDER_KIND_EVICT\x10\b\x12\x14\n" +
+	"\x10ORDER_KIND_DRAIN\x10\t\x12\x16\n" +
+	"\x12ORDER_KIND_ENTRUST\x10\n" +
+	"B)Z'github.com/psgrid/psg/wire/psg/v1;psgv1b\x06proto3"
 
 var (
 	file_psg_v1_placement_proto_rawDescOnce sync.Once
@@ -1243,6 +1271,7 @@ var file_psg_v1_placement_proto_goTypes = []any{
 	(*durationpb.Duration)(nil),   // 15: google.protobuf.Duration
 	(*Resources)(nil),             // 16: psg.v1.Resources
 	(*Reason)(nil),                // 17: psg.v1.Reason
+	(*Mandate)(nil),               // 18: psg.v1.Mandate
 }
 var file_psg_v1_placement_proto_depIdxs = []int32{
 	13, // 0: psg.v1.Ask.workload:type_name -> psg.v1.WorkloadID
@@ -1269,11 +1298,12 @@ var file_psg_v1_placement_proto_depIdxs = []int32{
 	16, // 21: psg.v1.Order.limit:type_name -> psg.v1.Resources
 	15, // 22: psg.v1.Order.deadline:type_name -> google.protobuf.Duration
 	8,  // 23: psg.v1.Order.refusal:type_name -> psg.v1.Refusal
-	24, // [24:24] is the sub-list for method output_type
-	24, // [24:24] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	18, // 24: psg.v1.Order.mandate:type_name -> psg.v1.Mandate
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_psg_v1_placement_proto_init() }
@@ -1281,6 +1311,7 @@ func file_psg_v1_placement_proto_init() {
 	if File_psg_v1_placement_proto != nil {
 		return
 	}
+	file_psg_v1_mandate_proto_init()
 	file_psg_v1_types_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
