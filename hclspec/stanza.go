@@ -20,6 +20,13 @@ type Stanza struct {
 	Gang        bool          // all instances of the group start together or none
 	Deadline    time.Duration // 0 means none
 	GPU         *GPU          // nil means no card
+	Disruption  *Disruption   // nil means as the group's migrate block says
+}
+
+// Disruption bounds what PSG may do to running instances to move them.
+type Disruption struct {
+	MaxUnavailable int64  // instances that may be down at once, at least 0
+	Order          string // "start_first", "stop_first", or empty for whichever the group allows
 }
 
 // GPU is the cards one instance asks for.
@@ -43,7 +50,7 @@ const (
 func StanzaFields() []Field { return new(Stanza).fields() }
 
 func (s *Stanza) fields() []Field {
-	gpu := new(GPU)
+	gpu, disruption := new(GPU), new(Disruption)
 	return []Field{
 		StringField("command", &s.Command, "Program to run once the allocation may start here; without it the task is a gate and ends then."),
 		ListField("args", &s.Args, "Arguments of the command."),
@@ -55,6 +62,14 @@ func (s *Stanza) fields() []Field {
 		BoolField("gang", &s.Gang, "Whether all instances of the group start together or none does.").or(false),
 		DurationField("deadline", &s.Deadline, "Wanted time from submission to start."),
 		BlockField("gpu", &s.GPU, gpu, gpu.fields(), "Cards that each instance needs."),
+		BlockField("disruption", &s.Disruption, disruption, disruption.fields(), "What PSG may do to running instances to move them; as `migrate` says when not given."),
+	}
+}
+
+func (d *Disruption) fields() []Field {
+	return []Field{
+		NumberField("max_unavailable", &d.MaxUnavailable, "Instances that may be down at once; with 0 nothing is stopped before another runs in its place.").or(int64(1)),
+		StringField("order", &d.Order, "`start_first` or `stop_first`; when not given, the first for services whose `update` block lets canaries promote themselves."),
 	}
 }
 
@@ -91,6 +106,12 @@ func (s *Stanza) check() Errors {
 	c.require(s.Deadline >= 0, "deadline", "must not be negative, got %v", s.Deadline)
 	if s.GPU != nil {
 		s.GPU.check(&c)
+	}
+	if d := s.Disruption; d != nil {
+		c.require(0 <= d.MaxUnavailable && d.MaxUnavailable <= psg.MaxQuantity, "disruption.max_unavailable", "must not be negative, got %d", d.MaxUnavailable)
+		order := psg.MoveOrder(d.Order)
+		c.require(order == "" || order == psg.StartFirst || order == psg.StopFirst, "disruption.order", "must be %q or %q, got %q", psg.StartFirst, psg.StopFirst, d.Order)
+		c.require(order != psg.StopFirst || d.MaxUnavailable > 0, "disruption.order", "%q needs a max_unavailable of 1 or more: nothing could move", psg.StopFirst)
 	}
 	return c.errs
 }

@@ -25,21 +25,25 @@ func TestDecodeStanza_ReadsEveryFieldInEveryForm(t *testing.T) {
 	want := hclspec.Stanza{
 		Command: "/bin/train", Args: []string{"--epochs", "3"}, Tenant: "search", Tier: "gold", Kind: "training",
 		Labels: map[string]string{"team": "a"}, Preemptible: true, Gang: true, Deadline: 90 * time.Second,
-		GPU: &hclspec.GPU{Count: 2, Share: 250, Memory: 2048, Model: "A100", Profile: "1g.10gb", Linked: true},
+		GPU:        &hclspec.GPU{Count: 2, Share: 250, Memory: 2048, Model: "A100", Profile: "1g.10gb", Linked: true},
+		Disruption: &hclspec.Disruption{MaxUnavailable: 2, Order: "start_first"},
 	}
 	fromJSON := object(t, `{
 		"command": "/bin/train", "args": ["--epochs", 3], "tenant": "search", "tier": "gold", "kind": "training",
 		"labels": {"team": "a"}, "preemptible": "true", "gang": true, "deadline": "1m30s",
-		"gpu": [{"count": "2", "share": 250, "memory": 2048.0, "model": "A100", "profile": "1g.10gb", "linked": true}]}`)
+		"gpu": [{"count": "2", "share": 250, "memory": 2048.0, "model": "A100", "profile": "1g.10gb", "linked": true}],
+		"disruption": {"max_unavailable": 2, "order": "start_first"}}`)
 	fromMsgpack := map[string]any{
 		"command": "/bin/train", "args": []any{"--epochs", "3"}, "tenant": "search", "tier": "gold", "kind": "training",
 		"labels": map[any]any{"team": "a"}, "preemptible": true, "gang": true, "deadline": "90s",
-		"gpu": map[string]any{"count": int64(2), "share": uint8(250), "memory": uint16(2048), "model": "A100", "profile": "1g.10gb", "linked": true},
+		"gpu":        map[string]any{"count": int64(2), "share": uint8(250), "memory": uint16(2048), "model": "A100", "profile": "1g.10gb", "linked": true},
+		"disruption": map[string]any{"max_unavailable": int64(2), "order": "start_first"},
 	}
 	fromHCL := map[string]any{
 		"command": "/bin/train", "args": []string{"--epochs", "3"}, "tenant": "search", "tier": "gold", "kind": "training",
 		"labels": []map[string]any{{"team": "a"}}, "preemptible": true, "gang": true, "deadline": "90s",
-		"gpu": []map[string]any{{"count": 2, "share": 250, "memory": json.Number("2048"), "model": "A100", "profile": "1g.10gb", "linked": true}},
+		"gpu":        []map[string]any{{"count": 2, "share": 250, "memory": json.Number("2048"), "model": "A100", "profile": "1g.10gb", "linked": true}},
+		"disruption": []map[string]any{{"max_unavailable": 2, "order": "start_first"}},
 	}
 	for name, in := range map[string]map[string]any{"json": fromJSON, "msgpack": fromMsgpack, "hcl": fromHCL} {
 		got, err := hclspec.DecodeStanza(in)
@@ -93,10 +97,13 @@ func TestDecodeStanza_NamesTheFieldAndTheProblem(t *testing.T) {
 		`{"gpu": {"count": 1e40}}`:                   `gpu.count: a number is too large`,
 		`{"gpu": {"count": 0}}`:                      `gpu.count: must be 1 to 1024, got 0`,
 		`{"gpu": {"share": "-9223372036854775808"}}`: `gpu.share: string "-9223372036854775808" is too large`,
-		`{"gpu": {"share": 1001}}`:                   `gpu.share: must be 0 to 1000 milli-GPU, got 1001`,
-		`{"gpu": {"share": 0}}`:                      `gpu.share: 0 needs memory or profile beside it`,
-		`{"gpu": {"memory": -1}}`:                    `gpu.memory: must be 0 to 1099511627776 MiB, got -1`,
-		`{"tier": [], "kind": {}, "b": 1, "a":1}`:    `tier: expected a string, got a list; kind: expected a string, got an object; a: unknown field; b: unknown field`,
+		`{"disruption": {"max_unavailable": -1}}`:    `disruption.max_unavailable: must not be negative, got -1`,
+		`{"disruption": {"order": "both"}}`:          `disruption.order: must be "start_first" or "stop_first", got "both"`,
+		`{"disruption": {"order": "stop_first", "max_unavailable": 0}}`: `disruption.order: "stop_first" needs a max_unavailable of 1 or more: nothing could move`,
+		`{"gpu": {"share": 1001}}`:                                      `gpu.share: must be 0 to 1000 milli-GPU, got 1001`,
+		`{"gpu": {"share": 0}}`:                                         `gpu.share: 0 needs memory or profile beside it`,
+		`{"gpu": {"memory": -1}}`:                                       `gpu.memory: must be 0 to 1099511627776 MiB, got -1`,
+		`{"tier": [], "kind": {}, "b": 1, "a":1}`:                       `tier: expected a string, got a list; kind: expected a string, got an object; a: unknown field; b: unknown field`,
 	} {
 		if _, err := hclspec.DecodeStanza(object(t, text)); err == nil || err.Error() != want {
 			t.Errorf("%s:\n got %v\nwant %s", text, err, want)

@@ -60,6 +60,11 @@ func (t *translator) stanza(path string, task *api.Task, w *psg.Workload) {
 	t.require(w.Deadline == 0 || s.Deadline == 0 || w.Deadline == s.Deadline, field(path, "deadline"),
 		"%v, but another psg task of the group says %v", s.Deadline, w.Deadline)
 	w.Deadline = cmp.Or(w.Deadline, s.Deadline)
+	if d := s.Disruption; d != nil {
+		said := psg.Disruption{MaxUnavailable: int(d.MaxUnavailable), Order: psg.MoveOrder(d.Order)}
+		t.require(w.Disruption == nil || *w.Disruption == said, field(path, "disruption"), "another psg task of the group says something else")
+		w.Disruption = &said
+	}
 	if s.Gang {
 		w.Gang = psg.GangID(w.ID.String())
 	}

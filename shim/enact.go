@@ -53,7 +53,10 @@ func (e *Enactor) steerOnce(ctx context.Context, s psg.Steering, leads func() er
 	if err := changeable(d.job); err != nil {
 		return false, err
 	}
-	wanted := Steer(d.job, s.Hints)
+	if len(s.Gone) > 0 && !hintsTo(d.job, s.Gone) {
+		return false, nil
+	}
+	wanted := Shift(Steer(d.job, s.Hints), s.Shifts)
 	if s.Release {
 		wanted = unheld(wanted)
 	}
@@ -68,7 +71,11 @@ func (e *Enactor) steerOnce(ctx context.Context, s psg.Steering, leads func() er
 		if reruns, err := e.wouldRerun(ctx, s.Job, before); reruns || err != nil {
 			return false, err
 		}
-		if err := e.mayInterrupt(ctx, s); err != nil {
+		own := s.Abandon && len(shifting(before)) > 0 // the deployment is of the shift
+		if err := e.mayInterrupt(ctx, s); err != nil && !own {
+			return false, err
+		}
+		if err := e.mayShift(ctx, s, before); err != nil {
 			return false, err
 		}
 	}

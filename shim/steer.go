@@ -34,7 +34,8 @@ const (
 
 // Steer returns the job with the hints of the groups named in place of whatever
 // PSG hinted there before; other groups stay as they are. A group with an empty
-// hint is no longer steered. The job itself is not changed. Jobs of a type that
+// hint is no longer steered, and a shift of a group that is named ends. The job
+// itself is not changed. Jobs of a type that
 // runs everywhere cannot be steered and are returned without hints.
 func Steer(job *api.Job, hints map[string]psg.Hint) *api.Job {
 	steered := *job
@@ -68,8 +69,10 @@ func Strip(job *api.Job) *api.Job {
 
 // Steered reports whether PSG steers any group of the job.
 func Steered(job *api.Job) bool {
-	return slices.ContainsFunc(job.TaskGroups, func(g *api.TaskGroup) bool { return g != nil && marked(g) >= 0 })
+	return slices.ContainsFunc(job.TaskGroups, func(g *api.TaskGroup) bool { return g != nil && (marked(g) >= 0 || shiftMarked(g)) })
 }
+
+func shiftMarked(g *api.TaskGroup) bool { at, _, _ := shiftOf(g); return at >= 0 }
 
 // steerable reports whether Nomad takes affinities and spreads from the job.
 func steerable(job *api.Job) bool {
@@ -161,6 +164,7 @@ func marked(g *api.TaskGroup) int {
 // stripped is the group without PSG's entries. Where the user has written the
 // like, PSG's is the last.
 func stripped(g *api.TaskGroup) *api.TaskGroup {
+	g = unshifted(g)
 	mark := marked(g)
 	if mark < 0 {
 		return g
@@ -203,4 +207,25 @@ func without[T any](list []T, i int) []T {
 		return nil
 	}
 	return slices.Concat(list[:i], list[i+1:])
+}
+
+// hintsTo reports whether a group of the job is hinted to any of the nodes.
+func hintsTo(job *api.Job, nodes []psg.NodeID) bool {
+	return slices.ContainsFunc(job.TaskGroups, func(g *api.TaskGroup) bool {
+		if g == nil || marked(g) < 0 {
+			return false
+		}
+		bare := stripped(g)
+		for _, a := range g.Affinities[len(bare.Affinities):] {
+			if a == nil {
+				continue
+			}
+			for id := range strings.SplitSeq(a.RTarget, ",") {
+				if slices.Contains(nodes, psg.NodeID(id)) {
+					return true
+				}
+			}
+		}
+		return false
+	})
 }

@@ -73,12 +73,16 @@ func translate(root string, job *api.Job) (Translation, error) {
 	if err := problems.err(); err != nil {
 		return Translation{}, err
 	}
+	shifts := shifting(job)
 	job = Strip(job)
 	canon := canonical(job)
 	t := translator{root: root, job: canon, losses: jobLosses(root, job, canon)}
 	workloads := t.workloads()
 	if err := t.problems.err(); err != nil {
 		return Translation{}, err
+	}
+	for i := range workloads {
+		workloads[i].Shifting = shifts[workloads[i].ID.Group]
 	}
 	return Translation{Workloads: workloads, Losses: append([]Loss{}, t.losses...)}, nil
 }
