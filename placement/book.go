@@ -86,6 +86,9 @@ func (e *Engine) book(h *held, n *node) {
 	if h.placement.Ask.Alloc == "" {
 		h.workload.ahead++
 	}
+	for _, victim := range h.placement.Victims {
+		e.claims[victim] = h.placement.Ask.ID
+	}
 	if n != nil {
 		e.attach(h, n)
 	} else {
@@ -107,6 +110,9 @@ func (e *Engine) strike(h *held) {
 	h.workload.held = list[:len(list)-1]
 	if h.placement.Ask.Alloc == "" {
 		h.workload.ahead--
+	}
+	for _, victim := range h.placement.Victims {
+		delete(e.claims, victim)
 	}
 }
 

@@ -14,10 +14,11 @@ type card struct {
 	usable   bool // healthy, and not handed out by somebody else
 	milli    int64
 	memory   int64
-	shares   int   // holdings of any kind
-	cuts     int   // of which MIG slices
-	media    int   // of which with media extensions
-	slices   uint8 // memory slices taken
+	shares   int      // holdings of any kind
+	cuts     int      // of which MIG slices
+	media    int      // of which with media extensions
+	slices   uint8    // memory slices taken
+	holders  [8]uint8 // of each memory slice: more than one where a reservation waits for another's end
 	shape    geometry
 	profiles []profile
 }
@@ -56,10 +57,12 @@ func (c *card) hold(s psg.DeviceShare, sign int) {
 	if p.media {
 		c.media += sign
 	}
-	if sign > 0 {
-		c.slices |= p.mask(s.Slot)
-	} else {
-		c.slices &^= p.mask(s.Slot)
+	for at := s.Slot; at < min(s.Slot+p.slices, len(c.holders)); at++ {
+		if c.holders[at] += uint8(sign); c.holders[at] > 0 {
+			c.slices |= 1 << at
+		} else {
+			c.slices &^= 1 << at
+		}
 	}
 }
 

@@ -30,6 +30,7 @@ type Engine struct {
 	jobs        map[jobID]*job
 	gangs       map[psg.GangID]map[psg.WorkloadID]*workload
 	held        map[psg.RequestID]*held
+	claims      map[psg.RequestID]psg.RequestID        // placements that make way, and for whom
 	strays      map[psg.NodeID]map[psg.RequestID]*held // placements on nodes not known
 	limitTotals []int
 	demands     demands
@@ -56,6 +57,7 @@ func New(cfg Config) *Engine {
 		jobs:        make(map[jobID]*job),
 		gangs:       make(map[psg.GangID]map[psg.WorkloadID]*workload),
 		held:        make(map[psg.RequestID]*held),
+		claims:      make(map[psg.RequestID]psg.RequestID),
 		strays:      make(map[psg.NodeID]map[psg.RequestID]*held),
 		limitTotals: make([]int, len(cfg.Limits)),
 		demands:     demands{counts: make(map[demandKey]*demandCount)},

@@ -74,7 +74,7 @@ func (m *mover) movable(h *held) bool {
 	if w.spec.Migrate != nil {
 		limit = max(1, w.spec.Migrate.MaxParallel)
 	}
-	return settled(h) && m.moving[w] < limit && !m.fixed[h.placement.Ask.ID] && w.spec.Gang == "" && !m.protected(w)
+	return m.e.settled(h) && m.moving[w] < limit && !m.fixed[h.placement.Ask.ID] && w.spec.Gang == "" && !m.protected(w)
 }
 
 // movables lists a node's placements that may be moved, by ID.

@@ -212,9 +212,9 @@ func TestCase_Q3_VictimMustFreeThePort(t *testing.T) {
 	urgent.Ports = []psg.PortAsk{{Label: "p", Static: 8080}}
 	c := newCluster(Config{}, cheap, holder, urgent, plainNode("n1"))
 	wantPlaced(t, c.commit(append(asksFor(cheap, 1), asksFor(holder, 1)...)...), 2)
-	found, ok := c.Preempt(Problem{Now: at, Rows: c.rows}, asksFor(urgent, 1)[0])
-	if !ok || len(found.Victims) != 1 || found.Victims[0].Ask.Workload != holder.ID {
-		t.Fatalf("%t %+v", ok, found)
+	found, refused := c.Preempt(Problem{Now: at, Rows: c.rows}, Sacrifice{Ask: asksFor(urgent, 1)[0]})
+	if refused != nil || len(found.Victims) != 1 || found.Victims[0].Ask.Workload != holder.ID {
+		t.Fatalf("%v %+v", refused, found)
 	}
 }
 
@@ -226,7 +226,7 @@ func TestCase_G6_VictimMustHoldTheRightModel(t *testing.T) {
 	n.Devices[1].Model, n.Devices[1].Foreign = "A100", true
 	c := newCluster(Config{}, victim, urgent, n)
 	wantPlaced(t, c.commit(asksFor(victim, 1)...), 1)
-	if found, ok := c.Preempt(Problem{Now: at, Rows: c.rows}, asksFor(urgent, 1)[0]); ok {
+	if found, refused := c.Preempt(Problem{Now: at, Rows: c.rows}, Sacrifice{Ask: asksFor(urgent, 1)[0]}); refused == nil {
 		t.Errorf("%+v", found)
 	}
 }
@@ -240,12 +240,12 @@ func TestPreempt_FewestThenLowestAndNeverProtected(t *testing.T) {
 	wantPlaced(t, c.commit(gate(low, "l1", "n1"), gate(low, "l2", "n1"), gate(mid, "m1", "n2"), gate(equal, "e1", "n3")), 4)
 	want := func(rulings map[psg.WorkloadID]*psg.Ruling, victims ...psg.RequestID) {
 		t.Helper()
-		found, ok := c.Preempt(Problem{Now: at, Rows: c.rows, Rulings: rulings}, asksFor(urgent, 1)[0])
+		found, refused := c.Preempt(Problem{Now: at, Rows: c.rows, Rulings: rulings}, Sacrifice{Ask: asksFor(urgent, 1)[0]})
 		var got []psg.RequestID
 		for _, v := range found.Victims {
 			got = append(got, v.Ask.ID)
 		}
-		if ok != (len(victims) > 0) || !slices.Equal(got, victims) {
+		if (refused == nil) != (len(victims) > 0) || !slices.Equal(got, victims) {
 			t.Errorf("victims %v, want %v", got, victims)
 		}
 	}
@@ -265,9 +265,9 @@ func TestPreempt_ManyVictimsButNoneForNothing(t *testing.T) {
 	small.Preemptible, idle.Preemptible = true, true // fixed is not
 	c := newCluster(Config{}, small, idle, fixed, urgent, plainNode("n1"))
 	wantPlaced(t, c.commit(append(asksFor(small, 5), gate(idle, "i", "n1"), gate(fixed, "f", "n1"))...), 7)
-	found, ok := c.Preempt(Problem{Now: at, Rows: c.rows}, asksFor(urgent, 1)[0])
-	if !ok || len(found.Victims) != 4 {
-		t.Fatalf("%t, %d victims", ok, len(found.Victims))
+	found, refused := c.Preempt(Problem{Now: at, Rows: c.rows}, Sacrifice{Ask: asksFor(urgent, 1)[0]})
+	if refused != nil || len(found.Victims) != 4 {
+		t.Fatalf("%v, %d victims", refused, len(found.Victims))
 	}
 	for _, v := range found.Victims {
 		if v.Ask.Workload != small.ID {

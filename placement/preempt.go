@@ -2,6 +2,7 @@ package placement
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/psgrid/psg"
@@ -11,37 +12,81 @@ import (
 // then.
 type Preemption struct {
 	Placement psg.Placement   // of the ask, once the victims are gone
-	Victims   []psg.Placement // by ID
+	Victims   []psg.Placement // by ID; none for an ask that fits as it is
+}
+
+// Sacrifice is what Preempt may do for one ask.
+type Sacrifice struct {
+	Ask  psg.Ask
+	Node psg.NodeID // where the room is to be made; empty means anywhere
+	Most int        // victims; 0 means any number
 }
 
 // Preempt finds room for an ask at the expense of placements of lower priority
-// that are preemptible and not protected. The victims are the fewest that
-// suffice on any node; among as many the lowest in priority, then those on the
-// best node. Whatever the ask needs becomes free: a victim that frees only
-// something else is not chosen. Since a victim's priority is always below the
-// preemptor's, preemptions can't go in circles. ok is false where no set of
-// victims makes it fit; an ask that fits as it is needs none.
-func (e *Engine) Preempt(p Problem, ask psg.Ask) (Preemption, bool) {
+// that are preemptible and not protected, or says why there is none. The victims
+// are the fewest that suffice on any node; among as many those whose highest
+// priority is the lowest, then the sum, then those on the node where the
+// orchestrator has put the ask, then on the best node. Whatever the ask needs
+// becomes free: a victim that frees only something else is not chosen. Since a
+// victim's priority is always below the preemptor's, preemptions can't go in
+// circles. A placement that makes way for another already is no victim, nor is
+// one that waits for others itself.
+//
+// Sets are tried exhaustively up to a bound on each node; beyond it the set is
+// one of which no part would do. A gang is not helped: one instance's room would
+// be taken in vain.
+func (e *Engine) Preempt(p Problem, want Sacrifice) (Preemption, *psg.Refusal) {
+	ask := want.Ask
+	ask.Node = want.Node
 	p.Asks = []psg.Ask{ask}
 	s := e.newSolver(p)
+	defer s.undo(0)
 	w, c := s.admit(0)
-	if c == nil {
-		return Preemption{}, false
+	switch a := &s.answers[0]; {
+	case c == nil && a.placement != nil:
+		return Preemption{Placement: *a.placement}, nil
+	case c == nil:
+		return Preemption{}, a.refusal
+	case w.spec.Gang != "":
+		return Preemption{}, refusal(ask.ID, "preemption", fmt.Sprintf("nobody makes way for one instance of gang %s alone", w.spec.Gang))
+	case s.place(0, w, c):
+		return Preemption{Placement: *s.answers[0].placement}, nil
 	}
-	best, ok := s.cheapestVictims(ask, w, c)
+	best, ok := s.cheapestVictims(want, w, c)
 	if !ok {
-		return Preemption{}, false
+		return Preemption{}, refusal(ask.ID, "preemption", s.unhelped(want))
+	}
+	if most := want.Most; most > 0 && len(best.victims) > most {
+		return Preemption{}, refusal(ask.ID, "preemption", fmt.Sprintf("it takes %d victims, on %s, and at most %d are allowed", len(best.victims), e.slots[best.at.slot].name(), most))
 	}
 	for _, v := range best.victims {
 		s.strike(v)
 	}
 	s.grant(0, c, best.at, nil)
 	found := Preemption{Placement: *s.answers[0].placement}
+	found.Placement.Ask = want.Ask
 	for _, v := range best.victims {
 		found.Victims = append(found.Victims, v.placement)
 	}
-	s.undo(0)
-	return found, true
+	return found, nil
+}
+
+func refusal(ask psg.RequestID, source, text string) *psg.Refusal {
+	var a answer
+	a.refuse(&psg.Ask{ID: ask}, psg.Queued, psg.Reason{Source: source, Text: text})
+	return a.refusal
+}
+
+func (s *solver) unhelped(want Sacrifice) string {
+	switch _, known := s.e.nodes[want.Node]; {
+	case s.spent():
+		return "no victims were found in the time there was"
+	case want.Node == "":
+		return "on no node would it fit, whatever of lower priority that is preemptible and not protected ended there"
+	case !known:
+		return fmt.Sprintf("node %s is not known", want.Node)
+	}
+	return fmt.Sprintf("it would not fit %s, whatever of lower priority that is preemptible and not protected ended there", s.e.nodes[want.Node].name())
 }
 
 // sacrifice is one node's set of victims.
@@ -49,23 +94,27 @@ type sacrifice struct {
 	victims []*held
 	highest int // priority among them
 	sum     int // of their priorities
+	away    int // 0 on the node where the ask is already, else 1
 	at      candidate
 }
 
-func (s *solver) cheapestVictims(ask psg.Ask, w *workload, c *class) (best sacrifice, ok bool) {
+func (s *solver) cheapestVictims(want Sacrifice, w *workload, c *class) (best sacrifice, ok bool) {
 	for _, n := range s.e.slots {
-		if n == nil || ask.Node != "" && ask.Node != n.spec.ID || s.spent() {
+		if n == nil || want.Node != "" && want.Node != n.spec.ID || s.spent() {
 			continue
 		}
-		next := sacrifice{victims: s.smallest(c, n, s.lesser(n, w))}
-		if next.victims == nil {
+		most := len(n.held)
+		if ok {
+			most = len(best.victims)
+		}
+		next, found := s.fewest(c, n, s.lesser(n, w), most)
+		if !found {
 			continue
+		}
+		if n.spec.ID != want.Ask.Node {
+			next.away = 1
 		}
 		slices.SortFunc(next.victims, byID)
-		for _, v := range next.victims {
-			next.highest = max(next.highest, v.workload.spec.Priority)
-			next.sum += v.workload.spec.Priority
-		}
 		next.at, _ = s.fitsWithout(c, n, next.victims...)
 		if !ok || s.e.cheaper(&next, &best) {
 			best, ok = next, true
@@ -77,6 +126,7 @@ func (s *solver) cheapestVictims(ask psg.Ask, w *workload, c *class) (best sacri
 func (e *Engine) cheaper(a, b *sacrifice) bool {
 	return cmp.Or(
 		cmp.Compare(len(a.victims), len(b.victims)), cmp.Compare(a.highest, b.highest), cmp.Compare(a.sum, b.sum),
+		cmp.Compare(a.away, b.away),
 		cmp.Compare(b.at.parts.total(), a.at.parts.total()), cmp.Compare(e.ranks[a.at.slot], e.ranks[b.at.slot]),
 	) < 0
 }
@@ -87,12 +137,14 @@ func (s *solver) lesser(n *node, w *workload) []*held {
 	var list []*held
 	for _, h := range n.held {
 		v := h.workload
-		if settled(h) && v.spec.Preemptible && v.spec.Priority < w.spec.Priority && !s.protected(v) {
+		if s.e.settled(h) && v.spec.Preemptible && v.spec.Priority < w.spec.Priority && v.spec.Managed() && !s.protected(v) {
 			list = append(list, h)
 		}
 	}
-	slices.SortFunc(list, func(a, b *held) int {
-		return cmp.Or(cmp.Compare(a.workload.spec.Priority, b.workload.spec.Priority), byID(a, b))
-	})
+	slices.SortFunc(list, byPriority)
 	return list
+}
+
+func byPriority(a, b *held) int {
+	return cmp.Or(cmp.Compare(a.workload.spec.Priority, b.workload.spec.Priority), byID(a, b))
 }

@@ -16,6 +16,9 @@ func (s *solver) reservations(ask *psg.Ask, w *workload) []*held {
 	var list []*held
 	for _, h := range w.held {
 		p := &h.placement
+		if p.Waits() {
+			continue // its room is another's still
+		}
 		waiting := p.State == psg.Reserved || p.State == psg.Steered
 		if waiting && p.Ask.Alloc == "" && (p.Expires.IsZero() || p.Expires.After(s.p.Now)) {
 			list = append(list, h)

@@ -69,11 +69,13 @@ func (s *solver) suits(c *class, n *node) bool {
 }
 
 // settled reports whether a placement stands, so that it can be moved or
-// preempted: it is not on its way in, nor pinned to its node by its type.
-func settled(h *held) bool {
+// preempted: it is neither on its way in nor making way for another, nor pinned
+// to its node by its type.
+func (e *Engine) settled(h *held) bool {
 	w := h.workload
 	running := h.placement.State == psg.Running || h.placement.State == psg.Granted
-	return running && w.known && w.fault == "" && !w.spec.Type.EveryNode()
+	_, leaving := e.claims[h.placement.Ask.ID]
+	return running && !leaving && w.known && w.fault == "" && !w.spec.Type.EveryNode()
 }
 
 // protected reports whether policy lets nobody touch a workload's instances.

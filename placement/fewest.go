@@ -1,0 +1,94 @@
+package placement
+
+import "slices"
+
+// maxSets bounds how many sets of victims are tried on one node.
+const maxSets = 2048
+
+// fewest finds, among the placements of a node that may go, in order of
+// priority, a set that lets the class fit there: the smallest, of those the one
+// whose highest priority is the lowest, then the sum. Only sets up to a size are
+// looked for.
+func (s *solver) fewest(c *class, n *node, may []*held, most int) (sacrifice, bool) {
+	if len(may) == 0 || !s.suits(c, n) {
+		return sacrifice{}, false
+	}
+	if _, ok := s.fitsWithout(c, n, may...); !ok {
+		return sacrifice{}, false
+	}
+	search := setSearch{solver: s, class: c, node: n, may: may, left: maxSets}
+	for size := 1; size <= min(most, len(may)); size++ {
+		if search.of(size, 0, len(may)); search.found || search.left == 0 {
+			break
+		}
+	}
+	if !search.found && search.left == 0 {
+		set := s.pruned(c, n, may)
+		search.best, search.found = weighed(set), len(set) <= most
+	}
+	return search.best, search.found
+}
+
+// setSearch tries the sets of one size. Sets come in the order of their highest
+// member, so that once one is found only those as high can be better.
+type setSearch struct {
+	*solver
+	class *class
+	node  *node
+	may   []*held // by priority
+	taken []*held // the higher members of the set in hand
+	left  int     // sets yet to be tried
+	best  sacrifice
+	found bool
+}
+
+// of completes the set in hand by so many more, the highest of them from first
+// to below. Of placements that free the same the first are taken: where one is,
+// so is the one before it.
+func (s *setSearch) of(size, first, below int) {
+	if size == 0 {
+		s.try()
+		return
+	}
+	for at := max(first, size-1); at < below && s.left > 0; at++ {
+		h := s.may[at]
+		if len(s.taken) == 0 && s.found && h.workload.spec.Priority > s.best.highest {
+			return
+		}
+		next := 0
+		if at > 0 && interchangeable(s.may[at-1], h) {
+			if next = at - 1; size == 1 {
+				continue
+			}
+		}
+		s.taken = append(s.taken, h)
+		s.of(size-1, next, at)
+		s.taken = s.taken[:len(s.taken)-1]
+	}
+}
+
+func (s *setSearch) try() {
+	s.left--
+	if _, ok := s.fitsWithout(s.class, s.node, s.taken...); !ok {
+		return
+	}
+	next := weighed(slices.Clone(s.taken))
+	if !s.found || s.e.cheaper(&next, &s.best) {
+		s.best, s.found = next, true
+	}
+}
+
+// interchangeable reports whether two placements free the same.
+func interchangeable(a, b *held) bool {
+	p, q := &a.placement, &b.placement
+	return a.workload == b.workload && p.Request == q.Request && len(p.Devices)+len(q.Devices)+len(p.Ports)+len(q.Ports) == 0
+}
+
+func weighed(victims []*held) sacrifice {
+	set := sacrifice{victims: victims}
+	for _, v := range victims {
+		set.highest = max(set.highest, v.workload.spec.Priority)
+		set.sum += v.workload.spec.Priority
+	}
+	return set
+}
