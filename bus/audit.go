@@ -117,15 +117,11 @@ func (a *Audit) Head(ctx context.Context) (AuditHead, error) {
 // when it began: where it is, the bytes it is stored as, and what they say. It
 // stops at the first error of visit.
 func (a *Audit) Read(ctx context.Context, visit func(position uint64, stored []byte, r psg.AuditRecord) error) error {
-	stream, err := a.bus.js.Stream(ctx, auditStream)
+	last, err := a.bus.end(ctx, auditStream)
 	if err != nil {
-		return fmt.Errorf("open audit: %w (%w)", err, psg.ErrUnavailable)
+		return err
 	}
-	last := stream.CachedInfo().State.LastSeq
-	if last == 0 {
-		return nil
-	}
-	return read(ctx, stream, 0, last, func(position uint64, data []byte) error {
+	return a.bus.read(ctx, auditStream, 0, last, func(position uint64, data []byte) error {
 		r, err := wire.DecodeAuditRecord(data)
 		if err != nil {
 			return fmt.Errorf("audit record %d: %w", position, err)

@@ -26,6 +26,10 @@ import (
 // leaders questions are lost, and the next is answered.
 const requestTimeout = 1500 * time.Millisecond
 
+// pingEvery is how often the server is asked whether it is there. The second
+// ping without an answer ends the connection.
+const pingEvery = 3 * time.Second
+
 // Config says which bus to use: exactly one of Server and URLs is set.
 type Config struct {
 	Name string // of this connection, shown by NATS tools
@@ -75,6 +79,7 @@ func Connect(config Config) (*Bus, error) {
 		nats.Name(config.Name),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(200 * time.Millisecond),
+		nats.PingInterval(pingEvery), // one that hangs or is cut off is left for another
 		nats.ErrorHandler(bus.report),
 	}
 	if config.Server != nil {

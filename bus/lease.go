@@ -17,6 +17,11 @@ import (
 // unless a test says otherwise.
 const LeaseTTL = 2 * time.Second
 
+// takeTimeout bounds one try to take a lease that is not ours. While a cluster
+// elects its leaders tries are lost, and the next succeeds; one that did without
+// an answer is found by the next look.
+const takeTimeout = 500 * time.Millisecond
+
 // leaseKey is the one key of the lease bucket.
 const leaseKey = "leader"
 
@@ -57,6 +62,8 @@ func (l *Lease) Take(ctx context.Context) (psg.Lease, error) {
 	if l.mine {
 		return l.write(ctx, l.self)
 	}
+	ctx, cancel = context.WithTimeout(ctx, takeTimeout)
+	defer cancel()
 	if err := l.look(ctx); err != nil {
 		return psg.Lease{}, l.failed("read", err)
 	}

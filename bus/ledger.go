@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -15,7 +14,7 @@ import (
 	"github.com/psgrid/psg/wire"
 )
 
-// appendTimeout bounds one append, and the reading back after a failed one.
+// appendTimeout bounds one append.
 const appendTimeout = 3 * time.Second
 
 // Ledger is the log behind package ledger: one stream with one writer. It
@@ -76,56 +75,53 @@ func (l *Ledger) Append(ctx context.Context, r psg.Record) error {
 // settle finds out what became of an append that reported an error: the
 // acknowledgement alone may have been lost.
 func (l *Ledger) settle(ctx context.Context, sequence uint64, data []byte, cause error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTimeout)
-	defer cancel()
-	stream, err := l.bus.js.Stream(ctx, ledgerStream)
-	if err != nil {
-		return fmt.Errorf("append record %d: %w (%w)", sequence, cause, psg.ErrUnavailable)
-	}
-	stored, err := stream.GetMsg(ctx, sequence)
+	ctx = context.WithoutCancel(ctx)
+	stored, err := patiently(ctx, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
+		stream, err := l.bus.js.Stream(ctx, ledgerStream)
+		if err != nil {
+			return nil, err
+		}
+		stored, err := stream.GetMsg(ctx, sequence)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return nil, nil
+		}
+		return stored, err
+	})
 	switch {
-	case err == nil && bytes.Equal(stored.Data, data):
-		return nil
-	case err == nil:
-		return fmt.Errorf("append record %d: another is there: %w", sequence, psg.ErrNotLeader)
-	case errors.Is(err, jetstream.ErrMsgNotFound):
+	case err != nil:
+		return fmt.Errorf("append record %d: %w, then read back: %w (%w)", sequence, cause, err, psg.ErrUnavailable)
+	case stored == nil:
 		// Not there now, but it may still be on its way to the stream.
 		return fmt.Errorf("append record %d: %w (%w)", sequence, cause, psg.ErrUnavailable)
+	case bytes.Equal(stored.Data, data):
+		return nil
 	default:
-		return fmt.Errorf("append record %d: %w, then read back: %w (%w)", sequence, cause, err, psg.ErrUnavailable)
+		return fmt.Errorf("append record %d: another is there: %w", sequence, psg.ErrNotLeader)
 	}
 }
 
 // Replay calls fold with every record after a position, in order, up to the
 // last one there was when it began. It stops at fold's first error.
 func (l *Ledger) Replay(ctx context.Context, after uint64, fold func(psg.Record) error) error {
-	stream, err := l.bus.js.Stream(ctx, ledgerStream)
+	last, err := l.bus.end(ctx, ledgerStream)
 	if err != nil {
-		return fmt.Errorf("open ledger: %w (%w)", err, psg.ErrUnavailable)
+		return err
 	}
-	last := stream.CachedInfo().State.LastSeq
 	if last < after {
 		return fmt.Errorf("the ledger ends at record %d, before record %d: records are lost", last, after)
 	}
-	if last == after {
-		return nil
-	}
-	return read(ctx, stream, after, last, folding(fold))
+	return l.bus.read(ctx, ledgerStream, after, last, folding(fold))
 }
 
 // Follow calls fold with every record after a position, in order, as they are
-// appended, until ctx ends. It stops at fold's first error, or with
-// psg.ErrUnavailable when the log can no longer be read.
+// appended, until ctx ends. It stops at fold's first error; while the log cannot
+// be read it waits.
 func (l *Ledger) Follow(ctx context.Context, after uint64, fold func(psg.Record) error) error {
-	stream, err := l.bus.js.Stream(ctx, ledgerStream)
-	if err != nil {
-		return fmt.Errorf("open ledger: %w (%w)", err, psg.ErrUnavailable)
-	}
-	return read(ctx, stream, after, unbounded, folding(fold))
+	return l.bus.follow(ctx, ledgerStream, after, folding(fold))
 }
 
 // folding decodes records for fold.
-func folding(fold func(psg.Record) error) func(uint64, []byte) error {
+func folding(fold func(psg.Record) error) visitor {
 	return func(position uint64, data []byte) error {
 		record, err := wire.DecodeRecord(data)
 		if err != nil {
@@ -134,39 +130,4 @@ func folding(fold func(psg.Record) error) func(uint64, []byte) error {
 		record.Sequence = position
 		return fold(record)
 	}
-}
-
-// unbounded is the end of a stream that is followed.
-const unbounded = math.MaxUint64
-
-// read visits the messages of a stream after one position up to another.
-func read(ctx context.Context, stream jetstream.Stream, after, last uint64, visit func(position uint64, data []byte) error) error {
-	name := stream.CachedInfo().Config.Name
-	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
-		OptStartSeq:   after + 1,
-	})
-	if err != nil {
-		return fmt.Errorf("read %s: %w (%w)", name, err, psg.ErrUnavailable)
-	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(256))
-	if err != nil {
-		return fmt.Errorf("read %s: %w (%w)", name, err, psg.ErrUnavailable)
-	}
-	defer messages.Stop()
-	for position := after; position < last; {
-		message, err := messages.Next(jetstream.NextContext(ctx))
-		if err != nil {
-			return fmt.Errorf("read %s after %d: %w (%w)", name, position, err, psg.ErrUnavailable)
-		}
-		meta, err := message.Metadata()
-		if err != nil {
-			return fmt.Errorf("read %s after %d: %w", name, position, err)
-		}
-		position = meta.Sequence.Stream
-		if err := visit(position, message.Data()); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -21,6 +21,7 @@ func (b *Bus) streams() []jetstream.StreamConfig {
 			Discard:     jetstream.DiscardNew,   // and when the disk is full, appends fail
 			DenyDelete:  true,
 			DenyPurge:   true,
+			AllowDirect: true, // every server that keeps it answers readers
 			Replicas:    max(1, b.config.Replicas),
 		},
 		{
@@ -32,6 +33,7 @@ func (b *Bus) streams() []jetstream.StreamConfig {
 			Discard:     jetstream.DiscardNew, // when the disk is full it lags behind the ledger
 			DenyDelete:  true,
 			DenyPurge:   true,
+			AllowDirect: true, // every server that keeps it answers readers
 			Replicas:    max(1, b.config.Replicas),
 		},
 	}

@@ -48,7 +48,9 @@ func (c *Controller) restore(ctx context.Context) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.restored = err == nil; !c.restored {
+	// What a failing log gave so far are whole records: a state that they were
+	// folded into may go on from there.
+	if c.restored = err == nil || c.restored && passing(err); err != nil {
 		return fmt.Errorf("replay ledger: %w", err)
 	}
 	c.state = state

@@ -93,16 +93,18 @@ func (c *Controller) applied(r psg.Record) error {
 	return err
 }
 
-// awaitLease tries to take the lease until it is ours.
+// awaitLease tries to take the lease until it is ours. It looks more often than a
+// holder renews: how long a standby takes to see a renewal, and to see that none
+// came, adds to the time without a leader.
 func (c *Controller) awaitLease(ctx context.Context) error {
-	retry := time.NewTicker(c.config.Renew)
+	retry := time.NewTicker(c.config.Renew / 4)
 	defer retry.Stop()
-	for {
+	for failed := false; ; {
 		lease, err := c.config.Lease.Take(ctx)
-		if err != nil && ctx.Err() == nil {
+		if err != nil && !failed && ctx.Err() == nil {
 			c.config.Log.Warn("lease not read", "error", err)
 		}
-		if err == nil {
+		if failed = err != nil; !failed {
 			c.hold(lease)
 		}
 		if lease.Mine {
@@ -132,7 +134,7 @@ func (c *Controller) lead(ctx context.Context) error {
 		<-renewing
 		c.giveUp(ctx)
 	}()
-	err := c.Lead(leading, time.Now())
+	err := c.open(leading)
 	if err == nil {
 		group, acting := errgroup.WithContext(leading)
 		group.Go(func() error { return c.config.Duties(acting) })
@@ -144,6 +146,26 @@ func (c *Controller) lead(ctx context.Context) error {
 		return cause
 	}
 	return err
+}
+
+// open opens an epoch. While the log cannot be asked it tries again as long as it
+// holds the lease: the log may find its leader a little after the lease does.
+func (c *Controller) open(ctx context.Context) error {
+	for failed := false; ; {
+		err := c.Lead(ctx, time.Now())
+		if !errors.Is(err, psg.ErrUnavailable) || ctx.Err() != nil {
+			return err
+		}
+		if !failed {
+			c.config.Log.Warn("cannot lead yet", "error", err)
+		}
+		failed = true
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(c.config.Renew / 4):
+		}
+	}
 }
 
 func (c *Controller) cycles(ctx context.Context) error {
@@ -218,7 +240,7 @@ func (c *Controller) giveUp(ctx context.Context) {
 // forgotten, since watchers list the world anew and askers ask again.
 func (c *Controller) resign() {
 	c.mu.Lock()
-	c.leading, c.restored = false, false
+	c.leading = false
 	c.mu.Unlock()
 	c.polls.wakeAll()
 	c.inbox.close(c.mustLead())

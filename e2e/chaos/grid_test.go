@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -192,6 +193,58 @@ func (g *grid) leader() int {
 		return false
 	})
 	return found
+}
+
+// whole waits until every NATS server has all of every stream and each controller
+// follows, or leads.
+func (g *grid) whole() {
+	g.t.Helper()
+	js, _ := g.connect()
+	eventually(g.t, patience, "the cluster is whole", func() bool {
+		for _, name := range []string{"PSG_LEDGER", "PSG_AUDIT", "KV_PSG_LEASE"} {
+			ctx, cancel := context.WithTimeout(g.t.Context(), time.Second)
+			stream, err := js.Stream(ctx, name)
+			cancel()
+			if err != nil || !complete(stream.CachedInfo().Cluster) {
+				return false
+			}
+		}
+		for i := range g.controllers {
+			if s, err := g.status(i); err != nil || s.Leader.Name == "" || s.Sequence == 0 {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func complete(cluster *jetstream.ClusterInfo) bool {
+	if cluster == nil || cluster.Leader == "" || len(cluster.Replicas) != replicas-1 {
+		return false
+	}
+	for _, replica := range cluster.Replicas {
+		if replica.Offline || !replica.Current {
+			return false
+		}
+	}
+	return true
+}
+
+// ledgerLeader is the NATS server that leads the ledger's stream.
+func (g *grid) ledgerLeader() (index int) {
+	g.t.Helper()
+	js, _ := g.connect()
+	eventually(g.t, patience, "a NATS server leads the ledger", func() bool {
+		ctx, cancel := context.WithTimeout(g.t.Context(), time.Second)
+		defer cancel()
+		stream, err := js.Stream(ctx, "PSG_LEDGER")
+		if err != nil || stream.CachedInfo().Cluster == nil {
+			return false
+		}
+		index = slices.IndexFunc(g.servers, func(p *process) bool { return p.name == stream.CachedInfo().Cluster.Leader })
+		return index >= 0
+	})
+	return index
 }
 
 // connect connects to the bus, past everything that is tested.

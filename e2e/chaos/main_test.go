@@ -18,8 +18,12 @@ import (
 	"github.com/psgrid/psg/bus/server"
 )
 
-// kills is how many rounds of killing TestChaos plays.
-var kills = flag.Int("kills", 10, "`rounds` of killing")
+// kills is how many rounds of killing TestChaos plays, and grids on how many
+// clusters side by side.
+var (
+	kills = flag.Int("kills", 20, "`rounds` of killing")
+	grids = flag.Int("grids", 2, "`clusters` that the rounds are played on")
+)
 
 // asServer is the environment variable that makes this binary a NATS server: its
 // value is the server's configuration.

@@ -1,0 +1,174 @@
+package bus
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/psgrid/psg"
+)
+
+// Streams are read by direct gets, which any server that keeps the stream
+// answers from its own store. A consumer would be an assignment that the cluster
+// has to agree on, lives on one server and is silent for half a minute when that
+// is killed: just then a standby reads the log to its end.
+
+// The bounds of one direct get, and how soon one that found nothing is repeated.
+const (
+	batchMessages = 1024
+	batchBytes    = 8 << 20
+	followEvery   = 50 * time.Millisecond // by who follows a stream
+	catchUpEvery  = 10 * time.Millisecond // by who knows that there is more
+	stallTimeout  = 3 * time.Second       // without anything of what there must be
+)
+
+// unbounded is the end of a stream that is followed.
+const unbounded = math.MaxUint64
+
+// visitor is shown a message of a stream.
+type visitor func(position uint64, data []byte) error
+
+// read visits the messages of a stream after one position up to another, which
+// must be there; the server that answers may have yet to hear of them.
+func (b *Bus) read(ctx context.Context, stream string, after, last uint64, visit visitor) error {
+	for heard := time.Now(); after < last; {
+		next, err := b.batch(ctx, stream, after, visit)
+		switch {
+		case err != nil && !errors.Is(err, errLostBatch):
+			return err
+		case next > after:
+			after, heard = next, time.Now()
+		case time.Since(heard) > stallTimeout:
+			return fmt.Errorf("read %s after %d, with more to come: %w (%w)", stream, after, cmp.Or(err, errLostBatch), psg.ErrUnavailable)
+		default:
+			if err := wait(ctx, catchUpEvery); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// follow visits the messages of a stream after a position as they come, until
+// ctx ends or visit fails. While nobody answers it waits.
+func (b *Bus) follow(ctx context.Context, stream string, after uint64, visit visitor) error {
+	for {
+		next, err := b.batch(ctx, stream, after, visit)
+		if err != nil && !errors.Is(err, errLostBatch) {
+			return err
+		}
+		if next > after {
+			after = next
+			continue
+		}
+		if err := wait(ctx, followEvery); err != nil {
+			return err
+		}
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// errLostBatch means that no answer came, or not all of one.
+var errLostBatch = errors.New("no server answers")
+
+// batch visits what one direct get brings of what is after a position and
+// returns the last position visited. Nothing more being there is no error.
+func (b *Bus) batch(ctx context.Context, stream string, after uint64, visit visitor) (uint64, error) {
+	inbox := b.conn.NewRespInbox()
+	replies, err := b.conn.SubscribeSync(inbox)
+	if err != nil {
+		return after, lost(err)
+	}
+	defer func() { _ = replies.Unsubscribe() }() // fails only when the connection is closed
+	request, err := json.Marshal(map[string]uint64{"seq": after + 1, "batch": batchMessages, "max_bytes": batchBytes})
+	if err != nil {
+		return after, err
+	}
+	if err := b.conn.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, request); err != nil {
+		return after, lost(err)
+	}
+	for {
+		message, err := next(ctx, replies)
+		if err != nil {
+			return after, err
+		}
+		switch status := message.Header.Get("Status"); status {
+		case "": // a message of the stream
+		case "204", "404": // the end of the batch; nothing there
+			return after, nil
+		default:
+			return after, lost(fmt.Errorf("status %s %s", status, message.Header.Get("Description")))
+		}
+		position, err := strconv.ParseUint(message.Header.Get(jetstream.SequenceHeader), 10, 64)
+		if err != nil || position <= after {
+			return after, fmt.Errorf("read %s after %d: a message is at %q", stream, after, message.Header.Get(jetstream.SequenceHeader))
+		}
+		if err := visit(position, message.Data); err != nil {
+			return after, err
+		}
+		after = position
+	}
+}
+
+func next(ctx context.Context, replies *nats.Subscription) (*nats.Msg, error) {
+	bounded, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	message, err := replies.NextMsgWithContext(bounded)
+	if err != nil && ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, lost(err)
+	}
+	return message, nil
+}
+
+func lost(err error) error { return fmt.Errorf("%w: %w", errLostBatch, err) }
+
+// end returns the position of the last message of a stream, by its leader.
+func (b *Bus) end(ctx context.Context, stream string) (uint64, error) {
+	info, err := patiently(ctx, func(ctx context.Context) (jetstream.Stream, error) { return b.js.Stream(ctx, stream) })
+	if err != nil {
+		return 0, fmt.Errorf("ask where %s ends: %w (%w)", stream, err, psg.ErrUnavailable)
+	}
+	return info.CachedInfo().State.LastSeq, nil
+}
+
+// firstTry is how long the first try of a question waits for its answer.
+const firstTry = 200 * time.Millisecond
+
+// patiently repeats a question until requestTimeout is over. Servers drop those
+// that come while they elect a leader, so that waiting long for one answer is
+// waiting for nothing; each try waits longer than the one before, for servers
+// that are only slow.
+func patiently[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	for try := firstTry; ; try *= 2 {
+		bounded, cancel := context.WithTimeout(ctx, try)
+		answer, err := ask(bounded)
+		if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+			<-bounded.Done() // an error that came at once would come again
+		}
+		cancel()
+		if err == nil || ctx.Err() != nil || errors.Is(err, jetstream.ErrStreamNotFound) {
+			return answer, err
+		}
+	}
+}
