@@ -17,7 +17,7 @@ type atom struct {
 	holds  bool       // of an atom without columns
 	unsure bool
 	ready  bool
-	edits  uint64 // rises with each change
+	brought
 }
 
 // dependencies are what an atom or vector reads.
@@ -63,7 +63,7 @@ func (r *rowCells) cell(c *column) (ast.Value, error) {
 			return nil, err
 		}
 	}
-	return c.values[r.row], nil
+	return c.value(r.row), nil
 }
 
 func (r *rowCells) param(p *param) (ast.Value, error) { return p.value, p.err }
@@ -72,6 +72,9 @@ func (a *atom) spoil() { a.ready = false }
 
 // ensure makes the rows be those of the table's view.
 func (a *atom) ensure(t *table) {
+	if a.already(t) {
+		return
+	}
 	if same := a.deps.ensure(t); same && a.ready {
 		return
 	}
@@ -90,9 +93,9 @@ func (a *atom) ensure(t *table) {
 	}
 }
 
-func (a *atom) refresh(_ *table, row int) {
+func (a *atom) refresh(t *table, row int) {
 	if a.ready {
-		a.set(&rowCells{row})
+		a.set(t.cellsOf(row))
 	}
 }
 

@@ -119,75 +119,11 @@ func askers(n int) []*psg.Workload {
 	return out
 }
 
-// BenchmarkPolicy rules on workloads of 60 known classes, all four policies over
-// all nodes: deny and score for each. OPA judges a sample of 100 nodes of the
-// cluster, whose time is scaled to all of them.
-func BenchmarkPolicy(b *testing.B) {
-	for _, nodes := range []int{1000, 5000, 10000} {
-		s, windows := fleet(rand.New(rand.NewPCG(1, 1)), nodes)
-		workloads := askers(60)
-		b.Run(fmt.Sprintf("opa/nodes=%d", nodes), func(b *testing.B) {
-			oracle := Oracle
-			set := fourPolicies(b, Config{MaxTier: &oracle, Timeout: time.Minute, Workers: 1})
-			if err := set.Feed("cmdb", windows, s.At); err != nil {
-				b.Fatal(err)
-			}
-			const sample = 100
-			some := *s
-			some.Nodes = nil
-			for i := range sample {
-				some.Nodes = append(some.Nodes, s.Nodes[i*nodes/sample])
-			}
-			for i := 0; b.Loop(); i++ {
-				w := *workloads[i%len(workloads)]
-				w.Version = 0 // nothing is remembered
-				rule(b, set, &w, &some)
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)*float64(nodes)/sample, "ns/decision")
-		})
-		b.Run(fmt.Sprintf("psg/nodes=%d", nodes), func(b *testing.B) {
-			set := fourPolicies(b, Config{Timeout: time.Minute})
-			if err := set.Feed("cmdb", windows, s.At); err != nil {
-				b.Fatal(err)
-			}
-			for _, w := range workloads {
-				rule(b, set, w, s)
-			}
-			for i := 0; b.Loop(); i++ {
-				rule(b, set, workloads[i%len(workloads)], s)
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N), "ns/decision")
-		})
-		// As above, but every decision is made anew from the conditions' bitmaps,
-		// as it is when one of them has changed.
-		b.Run(fmt.Sprintf("anew/nodes=%d", nodes), func(b *testing.B) {
-			set := fourPolicies(b, Config{Timeout: time.Minute})
-			if err := set.Feed("cmdb", windows, s.At); err != nil {
-				b.Fatal(err)
-			}
-			for _, w := range workloads {
-				rule(b, set, w, s)
-			}
-			for i := 0; b.Loop(); i++ {
-				w := workloads[i%len(workloads)]
-				for _, part := range set.classes[w.ID].parts {
-					part.program.stamp = 0
-				}
-				rule(b, set, w, s)
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N), "ns/decision")
-		})
-	}
-}
-
 // BenchmarkClass rules on a class of workloads that was not seen before, all
 // policies over 5,000 nodes.
 func BenchmarkClass(b *testing.B) {
 	s, windows := fleet(rand.New(rand.NewPCG(1, 1)), 5000)
-	set := fourPolicies(b, Config{Timeout: time.Minute})
-	if err := set.Feed("cmdb", windows, s.At); err != nil {
-		b.Fatal(err)
-	}
+	set := fed(b, Config{}, windows, s)
 	for _, w := range askers(60) {
 		rule(b, set, w, s)
 	}
@@ -207,10 +143,7 @@ func BenchmarkIngest(b *testing.B) {
 	const nodes, perSecond = 5000, 25_000
 	r := rand.New(rand.NewPCG(1, 1))
 	s, windows := fleet(r, nodes)
-	set := fourPolicies(b, Config{Timeout: time.Minute})
-	if err := set.Feed("cmdb", windows, s.At); err != nil {
-		b.Fatal(err)
-	}
+	set := fed(b, Config{}, windows, s)
 	workloads := askers(60)
 	observed := make([]*psg.Telemetry, 3*nodes)
 	for i := range observed {

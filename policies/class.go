@@ -90,7 +90,7 @@ func (s *Set) note(p *policy, err error) {
 
 // trim starts the table anew when it has grown too large.
 func (t *table) trim(s *Set) {
-	if len(t.columns)+len(t.atoms)+len(t.vectors)+len(t.params)+len(t.programs) > maxKept {
+	if len(t.columns)+len(t.atoms)+len(t.vectors)+len(t.params)+len(t.programs)+len(t.conjunctions)+len(t.grants) > maxKept {
 		t.reset()
 		clear(s.classes)
 	}

@@ -3,6 +3,7 @@ package policies
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -19,12 +20,16 @@ type column struct {
 	from   part
 	roots  roots
 	read   func(m moment, row int) (ast.Value, error)
-	values []ast.Value // nil where undefined
-	floats []float64   // NaN where the value is no number
+	number func(m moment, row int) float64 // reads what is measured, and so has no text before it is wanted; or nil
+	values []ast.Value                     // nil where undefined; none where number is set
+	floats []float64                       // NaN where the value is no number
 	wrong  map[int]error
 	ready  bool
 	seen   *surroundings // that roots were last read from
 	used   []reader
+
+	guard *guard     // nil for none
+	open  psg.Bitmap // rows where it is not shut
 }
 
 // reader is what depends on a column.
@@ -46,18 +51,22 @@ func (c *column) ensure(t *table) {
 	case c.ready && (!c.roots.any() || c.roots.unchanged(c.seen, t.now.view.surroundings)):
 		c.seen = t.now.view.surroundings
 		return
-	case c.ready && len(c.values) == t.rows():
-		c.seen = t.now.view.surroundings
-		for row := range c.values {
-			c.load(t, row)
-		}
+	case c.ready && len(c.floats) == t.rows():
+		c.reload(t)
 		return
 	}
 	c.spoil()
-	c.values, c.floats, c.wrong = make([]ast.Value, t.rows()), make([]float64, t.rows()), map[int]error{}
 	c.seen, c.ready = t.now.view.surroundings, true
+	c.floats, c.wrong = make([]float64, t.rows()), map[int]error{}
+	if c.number != nil {
+		for row := range c.floats {
+			c.floats[row] = c.number(t.now, row)
+		}
+		return
+	}
+	c.values, c.open = make([]ast.Value, t.rows()), psg.NewBitmap(t.rows())
 	for row := range c.values {
-		v, err := c.read(t.now, row)
+		v, err := c.get(t, row)
 		if c.set(row, v, err); len(c.wrong) > maxWrong {
 			for ; row < len(c.values); row++ {
 				c.set(row, nil, err)
@@ -67,17 +76,60 @@ func (c *column) ensure(t *table) {
 	}
 }
 
+// reload loads all that a change of the surroundings can have changed.
+func (c *column) reload(t *table) {
+	before, now := c.seen, t.now.view.surroundings
+	c.seen = now
+	if g := c.guard; g != nil && before.sources[g.source] == now.sources[g.source] {
+		for row := range slices.Clone(c.open).All() {
+			c.load(t, row)
+		}
+		return
+	}
+	for row := range c.floats {
+		c.load(t, row)
+	}
+}
+
+// get reads one cell. What a guard is shut for need not be evaluated.
+func (c *column) get(t *table, row int) (ast.Value, error) {
+	if c.guard != nil {
+		if c.guard.shut(t.now.view, t.now.view.nodes[row]) {
+			c.open.Clear(row)
+			return nil, nil
+		}
+		c.open.Set(row)
+	}
+	return c.read(t.now, row)
+}
+
+// value is one cell, nil where undefined.
+func (c *column) value(row int) ast.Value {
+	if c.number != nil {
+		return finite(c.floats[row])
+	}
+	return c.values[row]
+}
+
 // maxWrong is how many cells of a column may be wrong before no more of it is
 // read: each may have taken long.
 const maxWrong = 64
 
 // load reads one cell again and tells who depends on it.
 func (c *column) load(t *table, row int) {
-	v, err := c.read(t.now, row)
-	if err == nil && c.wrong[row] == nil && c.equal(row, v) {
-		return
+	if c.number != nil {
+		f, old := c.number(t.now, row), c.floats[row]
+		if f == old || f != f && old != old {
+			return
+		}
+		c.floats[row] = f
+	} else {
+		v, err := c.get(t, row)
+		if err == nil && c.wrong[row] == nil && c.equal(row, v) {
+			return
+		}
+		c.set(row, v, err)
 	}
-	c.set(row, v, err)
 	for _, r := range c.used {
 		r.refresh(t, row)
 	}
@@ -122,6 +174,10 @@ func (t *table) path(names []string) *column {
 		c = &column{key: key, from: nodeFields[index].from, read: func(m moment, row int) (ast.Value, error) {
 			return m.view.nodes[row].at(index, names[1:]), nil
 		}}
+		if nodeFields[index].name == "telemetry" && len(names) == 3 {
+			statistic := slices.Index(statistics(), names[2])
+			c.number = func(m moment, row int) float64 { return measure(m.view.nodes[row].node.Telemetry, names[1], statistic) }
+		}
 		t.columns[key] = c
 	}
 	return c
@@ -132,7 +188,7 @@ func (t *table) path(names []string) *column {
 func (d *document) at(index int, keys []string) ast.Value {
 	switch {
 	case nodeFields[index].name == "telemetry" && len(keys) == 2:
-		return statistic(d.node.Telemetry, keys[0], keys[1])
+		return finite(measure(d.node.Telemetry, keys[0], slices.Index(statistics(), keys[1])))
 	case nodeFields[index].name == "attributes" && len(keys) == 1:
 		return entryOf(d.node.Attributes, keys[0])
 	case nodeFields[index].name == "meta" && len(keys) == 1:
@@ -154,18 +210,16 @@ func entryOf(m map[string]string, key string) ast.Value {
 	return nil
 }
 
-func statistic(t *psg.Telemetry, metric, name string) ast.Value {
-	if t == nil {
-		return nil
-	}
-	if stats, ok := t.Metrics[metric]; ok {
-		for i, known := range statistics() {
-			if known == name {
-				return finite(statisticValues(stats)[i])
+// measure is a statistic of a metric, by its index; NaN for none.
+func measure(t *psg.Telemetry, metric string, statistic int) float64 {
+	if t != nil && statistic >= 0 {
+		if stats, ok := t.Metrics[metric]; ok {
+			if f := statisticValues(stats)[statistic]; !math.IsInf(f, 0) {
+				return f
 			}
 		}
 	}
-	return nil
+	return math.NaN()
 }
 
 func finite(f float64) ast.Value {
@@ -184,7 +238,7 @@ func (t *table) unitColumn(key string, u *unit, compile func() error) (*column, 
 	if err := compile(); err != nil {
 		return nil, err
 	}
-	c = &column{key: key, roots: u.roots, read: func(m moment, row int) (ast.Value, error) {
+	c = &column{key: key, roots: u.roots, guard: u.guard, read: func(m moment, row int) (ast.Value, error) {
 		v, err := u.eval(m.view, m.view.nodes[row], m.dataOf(u.policy))
 		if err != nil {
 			return nil, fmt.Errorf("row %d: %w", row, err)

@@ -42,7 +42,7 @@ func (s *Set) columnar(ctx context.Context, i int, c *class, q *pairing, v *view
 // outcome is what a program decided, kept to explain it.
 type outcome struct {
 	program *program
-	decided decided
+	decided *decided
 	pairing *pairing
 	table   *view            // that the columns were of
 	judged  map[int]*verdict // rows that were judged one by one

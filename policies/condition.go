@@ -137,10 +137,13 @@ func (g *grower) comparison(name string, holds func(int) bool, args []*ast.Term)
 		return nil, "", nil, err
 	}
 	key := name + "(" + keys[0] + ", " + keys[1] + ")"
-	if fast := compareNumbers(trees[0], trees[1], holds); fast != nil {
-		return fast, key, trees, nil
-	}
+	fast := compareNumbers(trees[0], trees[1], holds)
 	return func(c cells) (bool, error) {
+		if at, ok := c.(*rowCells); ok && fast != nil {
+			if holds, sure := fast(at.row); sure {
+				return holds, nil
+			}
+		}
 		x, err := trees[0].eval(c)
 		if err != nil || x == nil {
 			return false, err
@@ -153,30 +156,15 @@ func (g *grower) comparison(name string, holds func(int) bool, args []*ast.Term)
 	}, key, trees, nil
 }
 
-// compareNumbers compares a column with a constant number by their float64s
-// where these differ; nil for anything else.
-func compareNumbers(x, y *tree, holds func(int) bool) func(cells) (bool, error) {
-	number, isNumber := y.fixed.(ast.Number)
-	if x.column == nil || !isNumber {
+// compareNumbers compares approximations where these are enough; nil where
+// there are none.
+func compareNumbers(x, y *tree, holds func(int) bool) func(row int) (holds, sure bool) {
+	a, b := x.approximation(), y.approximation()
+	if a == nil || b == nil {
 		return nil
 	}
-	limit, ok := number.Float64()
-	if !ok {
-		return nil
-	}
-	return func(c cells) (bool, error) {
-		if row, ok := c.(*rowCells); ok {
-			switch f := x.column.floats[row.row]; {
-			case f < limit:
-				return holds(-1), nil
-			case f > limit:
-				return holds(1), nil
-			}
-		}
-		v, err := c.cell(x.column)
-		if err != nil || v == nil {
-			return false, err
-		}
-		return holds(ast.Compare(v, number)), nil
+	return func(row int) (bool, bool) {
+		order, sure := a(row).compare(b(row))
+		return sure && holds(order), sure
 	}
 }

@@ -17,26 +17,20 @@ import (
 type program struct {
 	policy  *policy
 	denials []denying
-	scores  []scoring
+	scores  []*grant
 	reasons bool // whether some have to be asked for
 
-	stamp uint64  // of what last was made from
-	last  decided // nil before the first decision
+	brought
+	made uint64   // the edits of what last was made from
+	last *decided // nil before the first decision
 }
 
 // denying is one clause of deny.
 type denying struct {
-	when   []*atom
+	when   *conjunction
 	text   string // the reason; or where that depends on the node, its pattern
 	reason *tree  // nil for a constant one, or where the clause may give several
 	many   bool   // it may give several: OPA is asked for them
-}
-
-// scoring is one clause of score.
-type scoring struct {
-	when   []*atom
-	reason string
-	points *vector
 }
 
 // program grows a policy's program for a workload. An error says why there can
@@ -82,7 +76,7 @@ func (g *grower) clause(to *program, rule string, c clause, weight int64) error 
 	}
 	element := body.replace(c.element)
 	if rule == "deny" {
-		d := denying{when: when, many: many, text: pattern(element)}
+		d := denying{when: g.table.conjunction(when), many: many, text: pattern(element)}
 		if text, ok := element.Value.(ast.String); ok {
 			d.text = string(text)
 		} else if !many {
@@ -112,7 +106,8 @@ func (g *grower) score(to *program, element *ast.Term, when []*atom, many bool, 
 	if err != nil {
 		return err
 	}
-	to.scores = append(to.scores, scoring{when, string(reason), g.table.vector(points, weight)})
+	from := psg.Reason{Source: to.policy.source(), Text: string(reason)}
+	to.scores = append(to.scores, g.table.grant(g.table.conjunction(when), g.table.vector(points, weight), from))
 	return nil
 }
 
@@ -123,7 +118,7 @@ func (p *program) ambiguous() error {
 		for _, other := range p.scores[:i] {
 			x, y := s.points.points.fixed, other.points.points.fixed
 			if s.reason == other.reason && (x == nil || y == nil || ast.Compare(x, y) == 0) {
-				return fmt.Errorf("several clauses of score have the reason %q", s.reason)
+				return fmt.Errorf("several clauses of score have the reason %q", s.reason.Text)
 			}
 		}
 	}
@@ -147,62 +142,57 @@ type decided struct {
 	denied   []psg.Bitmap // by clause of deny; nil where it denies nothing
 	denials  []psg.Denial // by text
 	scorings []psg.Scoring
-	scored   []psg.Bitmap // by clause of score
-	doubt    psg.Bitmap   // rows of which it says nothing; nil for none
+	doubt    psg.Bitmap // rows of which it says nothing; nil for none
 }
 
 // decide runs the program over the table's view: deny is the union, over its
 // clauses, of the intersection of the rows where each condition holds. Where no
 // condition has changed on any row, the last decision stands.
-func (p *program) decide(t *table) decided {
-	stamp := p.bring(t)
-	if stamp == p.stamp && p.last.rows == t.rows() {
+func (p *program) decide(t *table) *decided {
+	if p.already(t) {
 		return p.last
 	}
-	d := decided{rows: t.rows(), denied: make([]psg.Bitmap, len(p.denials)), scored: make([]psg.Bitmap, len(p.scores))}
+	made := p.bring(t)
+	if made == p.made && p.last.rows == t.rows() {
+		return p.last
+	}
+	d := &decided{rows: t.rows(), denied: make([]psg.Bitmap, len(p.denials))}
 	for i := range p.denials {
-		d.denied[i] = conjunction(d.rows, p.denials[i].when, &d.doubt)
-	}
-	for i, s := range p.scores {
-		d.scored[i] = conjunction(d.rows, s.when, &d.doubt)
-		if rows := make(psg.Bitmap, len(s.points.doubt)); d.scored[i] != nil && intersect(rows, s.points.doubt, d.scored[i][:len(rows)]) {
-			join(&d.doubt, rows)
+		d.denied[i] = p.denials[i].when.rows
+		if doubt := p.denials[i].when.doubt; doubt != nil {
+			join(&d.doubt, doubt)
 		}
 	}
-	for _, rows := range slices.Concat(d.denied, d.scored) {
-		for word := range min(len(rows), len(d.doubt)) {
-			rows[word] &^= d.doubt[word]
+	for _, g := range p.scores {
+		if g.doubt != nil {
+			join(&d.doubt, g.doubt)
 		}
 	}
-	p.collect(&d)
-	p.stamp, p.last = stamp, d
+	p.collect(d)
+	p.made, p.last = made, d
 	return d
 }
 
 // bring brings all that the program reads up to date. What it returns differs
 // whenever something did.
-func (p *program) bring(t *table) uint64 {
-	var stamp uint64 = 1
+func (p *program) bring(t *table) (made uint64) {
+	made = 1
 	for i := range p.denials {
-		for _, a := range p.denials[i].when {
-			a.ensure(t)
-			stamp += a.edits
-		}
+		p.denials[i].when.ensure(t)
+		made += p.denials[i].when.edits
 	}
-	for i := range p.scores {
-		for _, a := range p.scores[i].when {
-			a.ensure(t)
-			stamp += a.edits
-		}
-		p.scores[i].points.ensure(t)
-		stamp += p.scores[i].points.edits
+	for _, g := range p.scores {
+		g.ensure(t)
+		made += g.edits
 	}
-	return stamp
+	return made
 }
 
-// collect makes denials and scorings of what was decided.
+// collect makes denials and scorings of what was decided, less the rows in
+// doubt.
 func (p *program) collect(d *decided) {
 	for i, clause := range p.denials {
+		d.denied[i] = outside(d.denied[i], d.doubt)
 		if d.denied[i] == nil {
 			continue
 		}
@@ -216,60 +206,25 @@ func (p *program) collect(d *decided) {
 		d.denials[same].Rows.Or(d.denied[i])
 	}
 	slices.SortFunc(d.denials, func(x, y psg.Denial) int { return cmp.Compare(x.Reason.Text, y.Reason.Text) })
-	for i, s := range p.scores {
-		if d.scored[i] == nil {
-			continue
+	for _, g := range p.scores {
+		d.scorings = joined(d.scorings, g.scorings)
+	}
+	if d.doubt != nil {
+		d.scorings = slices.Clone(d.scorings)
+		for i := range d.scorings {
+			d.scorings[i].Rows = outside(d.scorings[i].Rows, d.doubt)
 		}
-		reason := psg.Reason{Source: p.policy.source(), Text: s.reason}
-		if milli, ok := milliPoints(s.points.points.fixed, s.points.weight); ok {
-			d.scorings = append(d.scorings, psg.Scoring{Reason: reason, Points: milli, Rows: d.scored[i]})
-			continue
-		}
-		d.scorings = s.points.scorings(d.scorings, reason, d.scored[i])
 	}
 }
 
-// conjunction is the rows where all atoms hold, nil for none. Rows where some
-// atom is in doubt go to doubt.
-func conjunction(n int, atoms []*atom, doubt *psg.Bitmap) psg.Bitmap {
-	for _, a := range atoms {
-		if len(a.deps.columns) > 0 {
-			continue
-		}
-		if a.unsure {
-			join(doubt, everyRow(n))
-		}
-		if !a.holds {
-			return nil
-		}
+// outside is some rows without others.
+func outside(rows, others psg.Bitmap) psg.Bitmap {
+	if rows == nil || others == nil {
+		return rows
 	}
-	var rows psg.Bitmap
-	some := true
-	for _, a := range atoms {
-		if len(a.deps.columns) == 0 {
-			continue
-		}
-		if a.doubt != nil {
-			join(doubt, a.doubt)
-		}
-		if rows == nil {
-			rows = slices.Clone(a.rows)
-			continue
-		}
-		some = intersect(rows, rows, a.rows)
-	}
-	switch {
-	case rows == nil:
-		return everyRow(n)
-	case !some:
-		return nil
+	rows = slices.Clone(rows)
+	for i := range rows {
+		rows[i] &^= others[i]
 	}
 	return rows
-}
-
-func join(to *psg.Bitmap, rows psg.Bitmap) {
-	if *to == nil {
-		*to = make(psg.Bitmap, len(rows))
-	}
-	to.Or(rows)
 }

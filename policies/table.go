@@ -21,7 +21,13 @@ type table struct {
 	atoms    map[string]*atom
 	vectors  map[string]*vector
 	programs map[string]*program
-	updates  uint64 // cells that were loaded again
+	// What clauses have in common.
+	conjunctions map[string]*conjunction
+	grants       map[grantKey]*grant
+
+	tick    uint64 // rises with each view
+	cells   rowCells
+	updates uint64 // cells that were loaded again
 }
 
 // moment is a view together with its data as policies read it.
@@ -50,6 +56,7 @@ func (t *table) reset() {
 	t.columns, t.params = map[string]*column{}, map[string]*param{}
 	t.atoms, t.vectors = map[string]*atom{}, map[string]*vector{}
 	t.programs = map[string]*program{}
+	t.conjunctions, t.grants = map[string]*conjunction{}, map[grantKey]*grant{}
 }
 
 // rows is how many nodes there are.
@@ -62,6 +69,7 @@ func (t *table) advance(v *view) {
 	}
 	before := t.now.view.nodes
 	t.now = at(v)
+	t.tick++
 	if !sameNodes(before, v.nodes) {
 		for _, c := range t.columns {
 			c.spoil()
@@ -86,6 +94,12 @@ func (t *table) advance(v *view) {
 			}
 		}
 	}
+}
+
+// cellsOf reads a row, until it is called again.
+func (t *table) cellsOf(row int) *rowCells {
+	t.cells.row = row
+	return &t.cells
 }
 
 func sameNodes(a, b []*document) bool {

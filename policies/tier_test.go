@@ -17,8 +17,8 @@ func spoil(t *testing.T, set *Set, w *psg.Workload) {
 	if program == nil {
 		t.Fatal("the policy is not decided by columns")
 	}
-	program.denials[0].when = nil // it denies every node
-	program.stamp = 0
+	program.denials[0].when = set.table.conjunction(nil) // it denies every node
+	combineAnew(set, w)
 }
 
 func TestRule_QuarantinesWhatDiffersFromOPA(t *testing.T) {

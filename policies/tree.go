@@ -19,6 +19,7 @@ type tree struct {
 	params  []*param
 	fixed   ast.Value // of a constant
 	column  *column   // of what is just a column
+	approx  func(row int) approx
 }
 
 // cells is where trees read: a row of the table, or of a view gone by. What is
@@ -158,7 +159,9 @@ func (g *grower) call(call ast.Call) (*tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	return combine(name+"("+strings.Join(keys, ", ")+")", trees, applyBuiltin(name)), nil
+	grown := combine(name+"("+strings.Join(keys, ", ")+")", trees, applyBuiltin(name))
+	grown.approx = approximateCall(name, trees)
+	return grown, nil
 }
 
 func applyBuiltin(name string) func([]*ast.Term) (ast.Value, error) {

@@ -15,12 +15,13 @@ import (
 type vector struct {
 	deps   dependencies
 	points *tree
+	approx func(row int) approx // of the points; nil for none
 	weight int64
 	planes [2][planes]psg.Bitmap // above zero, and below
 	values []int64
 	doubt  psg.Bitmap // rows whose points are none, or too many
 	ready  bool
-	edits  uint64 // rises with each change
+	brought
 }
 
 // planes is enough for the most points, in milli-points, times the most weight.
@@ -30,7 +31,7 @@ func (t *table) vector(points *tree, weight int64) *vector {
 	key := fmt.Sprintf("%d * %s", weight, points.key)
 	n, ok := t.vectors[key]
 	if !ok {
-		n = &vector{points: points, weight: weight, deps: dependenciesOf(points)}
+		n = &vector{points: points, weight: weight, approx: points.approximation(), deps: dependenciesOf(points)}
 		for _, c := range n.deps.columns {
 			c.used = append(c.used, n)
 		}
@@ -42,6 +43,9 @@ func (t *table) vector(points *tree, weight int64) *vector {
 func (n *vector) spoil() { n.ready = false }
 
 func (n *vector) ensure(t *table) {
+	if n.already(t) {
+		return
+	}
 	if same := n.deps.ensure(t); same && n.ready {
 		return
 	}
@@ -56,14 +60,21 @@ func (n *vector) ensure(t *table) {
 
 func (n *vector) refresh(t *table, row int) {
 	if n.ready {
-		n.set(&rowCells{row}, t.rows())
+		n.set(t.cellsOf(row), t.rows())
 	}
 }
 
 func (n *vector) set(at *rowCells, rows int) {
-	v, err := n.points.eval(at)
-	milli, ok := milliPoints(v, n.weight)
-	if ok = ok && err == nil; !ok || n.doubt != nil {
+	milli, ok := int64(0), false
+	if n.approx != nil {
+		milli, ok = n.approx(at.row).milliPoints(n.weight)
+	}
+	if !ok {
+		v, err := n.points.eval(at)
+		milli, ok = milliPoints(v, n.weight)
+		ok = ok && err == nil
+	}
+	if !ok || n.doubt != nil {
 		n.edits++
 		mark(&n.doubt, at.row, rows, !ok)
 	}
@@ -100,8 +111,8 @@ func mark(rows *psg.Bitmap, row, n int, in bool) {
 	}
 }
 
-// scorings adds what the vector gives to some rows.
-func (n *vector) scorings(to []psg.Scoring, reason psg.Reason, rows psg.Bitmap) []psg.Scoring {
+// scorings are what the vector gives to some rows.
+func (n *vector) scorings(reason psg.Reason, rows psg.Bitmap) (to []psg.Scoring) {
 	var room []uint64 // one allocation for all planes
 	for side, sign := range [2]int64{-1, 1} {
 		for i, plane := range n.planes[1-side] {
