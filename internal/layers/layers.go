@@ -15,11 +15,12 @@ var Allowed = map[string][]string{
 	"hclspec":   {""},
 	"policies":  {"", "hclspec"},
 	"wire":      {""},
+	"telemetry": {""}, // what an agent and its readers agree on: both sides use it
 	"bus":       {"", "wire"},
 	"rpc":       {"", "wire"},
 	"shim":      {"", "hclspec"},
 	"kube":      {""},
-	"agent":     {""},
+	"agent":     {"", "telemetry"},
 	"driver":    {"", "hclspec"},
 	"controller": {
 		"", "placement", "ledger",
@@ -35,10 +36,10 @@ var Allowed = map[string][]string{
 	// cmd joins what never imports one another.
 	"cmd/psg": {
 		"", "placement", "ledger", "hclspec", "policies", "wire", "bus", "bus/server", "rpc", "shim", "kube",
-		"controller", "history", "web", "sim", "driver/host", "driver",
+		"controller", "history", "web", "sim", "driver/host", "driver", "telemetry",
 		"examples", "policies/library",
 	},
-	"cmd/psg-agent":        {"", "hclspec", "wire", "bus", "rpc", "agent"},
+	"cmd/psg-agent":        {"", "hclspec", "wire", "bus", "rpc", "agent", "telemetry"},
 	"cmd/nomad-driver-psg": {"", "hclspec", "wire", "rpc", "driver", "driver/plugin"},
 
 	"examples":         {}, // job files, embedded for psg dev

@@ -1,0 +1,112 @@
+package telemetry
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/psgrid/psg"
+)
+
+// Series takes the values of one metric. It belongs to its Recorder and is for
+// the same goroutine.
+type Series struct {
+	recorder *Recorder // nil once forgotten
+	name     name
+	scale    uint32
+
+	id    psg.SeriesID // 0 while absent: not declared, and without a value
+	last  int64        // units
+	sent  int64        // units
+	runs  []run        // of the open slot
+	count uint32       // in runs
+	quiet int          // whole slots without a value, up to now
+	use   use
+}
+
+// Put records a value that was measured at a moment, in the order of time. What
+// is no number is ignored. It allocates nothing, but when the series or the slot
+// is new.
+func (s *Series) Put(at time.Time, value float64) {
+	units, ok := unitsOf(value, s.scale)
+	if !ok || s.recorder == nil {
+		return
+	}
+	s.recorder.advance(at)
+	if s.id == 0 {
+		s.recorder.declare(s)
+	}
+	s.last = units
+	n := len(s.runs)
+	if n == 0 {
+		s.count = 0
+	}
+	switch {
+	case s.count == maxCount: // the slot is full
+	case n > 0 && s.runs[n-1].units == units:
+		s.runs[n-1].count++
+		s.count++
+	default:
+		s.runs = append(s.runs, run{units, 1})
+		s.count++
+	}
+}
+
+// Absent says that the metric can't be measured any more: readers lose it until
+// the next Put.
+func (s *Series) Absent() {
+	r := s.recorder
+	if s.id == 0 || r == nil {
+		return
+	}
+	r.series = slices.DeleteFunc(r.series, func(other *Series) bool { return other == s })
+	r.declared = slices.DeleteFunc(r.declared, func(other *Series) bool { return other == s })
+	r.changed = slices.DeleteFunc(r.changed, func(other *Series) bool { return other == s })
+	r.gone = append(r.gone, s.id)
+	s.id, s.quiet, s.runs, s.use = 0, 0, s.runs[:0], use{}
+}
+
+// Last is the last value, and whether there is one.
+func (s *Series) Last() (value float64, ok bool) { return valueOf(s.last, s.scale), s.id != 0 }
+
+func valueOf(units int64, scale uint32) float64 { return float64(units) / float64(scale) }
+
+func (r *Recorder) declare(s *Series) {
+	r.lastID++
+	s.id = r.lastID
+	r.series = append(r.series, s)
+	r.declared = append(r.declared, s)
+}
+
+// use is what an allocation's series was like in the last whole slot, in units.
+type use struct {
+	known          bool
+	mean, max, p95 int64
+}
+
+// update takes the runs of a slot, of which there must be one, and reports
+// whether the use has left what it was. It reorders the runs.
+func (u *use) update(runs []run) bool {
+	now := use{known: true, max: math.MinInt64}
+	sum, count := int64(0), int64(0)
+	for _, r := range runs {
+		sum += r.units * int64(r.count)
+		count += int64(r.count)
+		now.max = max(now.max, r.units)
+	}
+	now.mean = int64(math.Round(float64(sum) / float64(count)))
+	slices.SortFunc(runs, func(a, b run) int { return cmp.Compare(a.units, b.units) })
+	rank := int64(math.Ceil(0.95 * float64(count)))
+	for _, r := range runs {
+		if now.p95 = r.units; rank <= int64(r.count) {
+			break
+		}
+		rank -= int64(r.count)
+	}
+	if u.known && !differs(now.mean, u.mean) && !differs(now.max, u.max) && !differs(now.p95, u.p95) {
+		return false
+	}
+	*u = now
+	return true
+}
