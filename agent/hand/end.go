@@ -1,0 +1,72 @@
+package hand
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// ErrOwn says that the agent itself is in a control group that it was to end.
+var ErrOwn = errors.New("this agent is in it")
+
+// Signal sends a signal to every process of a task and returns how many there
+// were. It does not thaw: a frozen process is told when it is thawed.
+func Signal(g Groups, signal syscall.Signal) (int, error) {
+	pids, err := Processes(g)
+	if err != nil {
+		return 0, err
+	}
+	for _, pid := range pids {
+		if pid == os.Getpid() {
+			return 0, fmt.Errorf("control group %s: %w", g.any(), ErrOwn)
+		}
+	}
+	var failed error
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+			failed = errors.Join(failed, fmt.Errorf("signal process %d: %w", pid, err))
+		}
+	}
+	return len(pids), failed
+}
+
+// Processes lists the processes of a task, those of groups below its own
+// included. A task whose group is gone has none.
+func Processes(g Groups) ([]int, error) {
+	dir := g.any()
+	if dir == "" {
+		return nil, ErrNoGroup
+	}
+	var pids []int
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(filepath.Join(path, "cgroup.procs"))
+		for field := range strings.FieldsSeq(string(data)) {
+			if pid, err := strconv.Atoi(field); err == nil && pid > 1 {
+				pids = append(pids, pid)
+			}
+		}
+		return err
+	})
+	if err != nil && !gone(err) {
+		return nil, fmt.Errorf("list processes of control group %s: %w", dir, err)
+	}
+	return pids, nil
+}
+
+// any is one of the directories: each of them holds all of the task's processes.
+func (g Groups) any() string {
+	for _, dir := range []string{g.Freezer, g.CPU, g.Memory, g.IO} {
+		if dir != "" {
+			return dir
+		}
+	}
+	return ""
+}
