@@ -22,8 +22,9 @@ type NodeGone struct{ Node NodeID }
 // NodeObserved carries telemetry. It changes rulings and scores, never
 // capacity, and is not recorded in the ledger.
 type NodeObserved struct {
-	Node      NodeID
-	Telemetry Telemetry
+	Node       NodeID
+	Telemetry  Telemetry
+	Projection *Projection // nil without one
 }
 
 // WorkloadChanged says that a workload was registered or changed.

@@ -6,14 +6,13 @@ import "time"
 // since the sample before it. Package telemetry makes and folds samples; any of
 // them may be lost, repeated or reordered on the way.
 //
-// Values are whole numbers of units; Declared says how large a unit is.
+// Values and uses are whole numbers of units; Declared says how large a unit is.
 type Sample struct {
 	Node      NodeID
 	Session   uint64    // one run of one agent; a later run has a higher one
 	Sequence  uint64    // counts the samples of a session from 1
 	At        time.Time // by the session's clock, which never goes back
 	Full      bool      // Declared, Values, Uses and Forecasts are all there is, not only what changed
-	CPUMHz    int64     // of all the node's CPUs, in full samples; 0 if unknown
 	Declared  []Declared
 	Values    []Value
 	Uses      []UseValue
@@ -48,7 +47,7 @@ type UseValue struct {
 // Forecast is what a series is expected to be over a Projection's horizon.
 type Forecast struct {
 	Series      SeriesID
-	Mean, Upper int64 // units
+	Mean, Upper int64 // in the unit of the Dimension: MHz, MiB, …
 }
 
 // Slot is what the node's own series were like in one span of 10 s, in the

@@ -64,7 +64,7 @@ func (s *State) changeNode(n psg.Node) {
 func (s *State) observe(d psg.NodeObserved) {
 	if node := s.nodes[d.Node]; node != nil {
 		seen := *node
-		seen.Telemetry = &d.Telemetry
+		seen.Telemetry, seen.Projection = &d.Telemetry, d.Projection
 		s.nodes[d.Node] = &seen
 		s.changed.nodes[d.Node] = struct{}{}
 	}

@@ -75,7 +75,7 @@ func (e *Engine) Apply(d psg.Delta) {
 	case psg.NodeGone:
 		e.nodeGone(d.Node)
 	case psg.NodeObserved:
-		e.nodeObserved(d.Node, d.Telemetry)
+		e.nodeObserved(d)
 	case psg.WorkloadChanged:
 		e.workloadChanged(d.Workload)
 	case psg.WorkloadGone:
@@ -95,7 +95,7 @@ func (e *Engine) nodeChanged(spec psg.Node) {
 		n = e.addNode(spec)
 	} else {
 		if spec.Telemetry == nil {
-			spec.Telemetry = n.spec.Telemetry // a change does not unsee what was measured
+			spec.Telemetry, spec.Projection = n.spec.Telemetry, n.spec.Projection // a change does not unsee what was measured
 		}
 		if sameButVersion(&n.spec, &spec) {
 			n.spec.Version = spec.Version
@@ -169,12 +169,12 @@ func (e *Engine) nodeGone(id psg.NodeID) {
 	e.touch(n.slot)
 }
 
-func (e *Engine) nodeObserved(id psg.NodeID, seen psg.Telemetry) {
-	n, ok := e.nodes[id]
+func (e *Engine) nodeObserved(seen psg.NodeObserved) {
+	n, ok := e.nodes[seen.Node]
 	if !ok {
 		return
 	}
-	n.spec.Telemetry = &seen
+	n.spec.Telemetry, n.spec.Projection = &seen.Telemetry, seen.Projection
 	if band := loadBand(&n.spec); band != e.rooms[n.slot].busy {
 		e.rooms[n.slot].busy = band
 		e.touch(n.slot)
@@ -255,6 +255,15 @@ func (e *Engine) moved(d psg.Moved) {
 	if !d.State.Holds() {
 		e.freed(d.Ask)
 		return
+	}
+	if h.placement.Waits() {
+		if d.State != psg.Running {
+			return // until the others have made way
+		}
+		for _, victim := range h.placement.Victims {
+			delete(e.claims, victim)
+		}
+		h.placement.Victims = nil
 	}
 	h.placement.State, h.placement.Since = d.State, d.At
 }

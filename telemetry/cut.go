@@ -31,7 +31,7 @@ func (r *Recorder) Cut(at time.Time) psg.Sample {
 
 func (r *Recorder) cutAll(sample *psg.Sample, now time.Time) {
 	r.full, r.nextFull, r.nextAlloc = false, now.Add(r.config.FullEvery), now.Add(r.config.AllocEvery)
-	sample.Full, sample.CPUMHz = true, r.config.CPUMHz
+	sample.Full = true
 	sample.Declared = make([]psg.Declared, 0, len(r.series))
 	sample.Values = make([]psg.Value, 0, len(r.series))
 	for _, s := range r.series {

@@ -78,13 +78,18 @@ func getNodeChanged(c *coder, d *psgv1.NodeChanged) psg.NodeChanged {
 }
 
 func putNodeObserved(c *coder, d psg.NodeObserved) *psgv1.NodeObserved {
-	return &psgv1.NodeObserved{Node: string(d.Node), Telemetry: put(c, "telemetry", d.Telemetry, putTelemetry)}
+	return &psgv1.NodeObserved{
+		Node:       string(d.Node),
+		Telemetry:  put(c, "telemetry", d.Telemetry, putTelemetry),
+		Projection: putOptional(c, "projection", d.Projection, putProjection),
+	}
 }
 
 func getNodeObserved(c *coder, d *psgv1.NodeObserved) psg.NodeObserved {
 	return psg.NodeObserved{
-		Node:      psg.NodeID(d.GetNode()),
-		Telemetry: get(c, "telemetry", d.GetTelemetry(), getTelemetry),
+		Node:       psg.NodeID(d.GetNode()),
+		Telemetry:  get(c, "telemetry", d.GetTelemetry(), getTelemetry),
+		Projection: getOptional(c, "projection", d.GetProjection(), getProjection),
 	}
 }
 

@@ -96,6 +96,10 @@ func (f *filler) fill(v reflect.Value) {
 		v.SetInt(sign * (1 + f.rng.Int64N(1<<62)))
 	case reflect.Uint64:
 		v.SetUint(1 + f.rng.Uint64N(1<<63))
+	case reflect.Uint32:
+		v.SetUint(uint64(1 + f.rng.Uint32N(1<<31)))
+	case reflect.Uint8:
+		v.SetUint(uint64(1 + f.rng.IntN(255)))
 	case reflect.Float64:
 		v.SetFloat(1 + f.rng.Float64())
 	default:

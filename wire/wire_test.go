@@ -100,18 +100,42 @@ func TestRoundTrip_LeaseLosesNoField(t *testing.T) {
 	}
 }
 
-func TestRoundTrip_NodeSampleLosesNoField(t *testing.T) {
-	want := newFiller(t, 4).delta(psg.NodeObserved{}).(psg.NodeObserved)
-	data, err := EncodeNodeSample(want, 7)
+func TestRoundTrip_SampleLosesNoField(t *testing.T) {
+	fill := newFiller(t, 4)
+	var want psg.Sample
+	fill.fill(reflect.ValueOf(&want).Elem())
+	for i := range want.Forecasts {
+		want.Forecasts[i].Mean, want.Forecasts[i].Upper = 5, psg.MaxQuantity
+	}
+	data, err := EncodeSample(want)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, sequence, err := DecodeNodeSample(data)
-	if err != nil || sequence != 7 {
-		t.Fatalf("sequence %d, %v", sequence, err)
+	got, err := DecodeSample(want.Node, data)
+	if err != nil {
+		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("(-encoded +decoded):\n%s", diff)
+	}
+}
+
+func TestDecodeSample_NamesWhatIsWrong(t *testing.T) {
+	for want, sample := range map[string]*psgv1.NodeSample{
+		"value_units: has 1 numbers for 2 series": {ValueSeries: []uint32{1, 2}, ValueUnits: []int64{1}},
+		"use_units: has 2 numbers for 1 series":   {UseSeries: []uint32{1}, UseUnits: []int64{1, 2}},
+		"forecast_units: has 1 numbers":           {ForecastSeries: []uint32{1}, ForecastUnits: []int64{1}},
+		"declared[1].scale: 0 units":              {Declared: []*psgv1.SeriesDeclared{{Scale: 1}, {Id: 2}}},
+		"forecast_units: -2 of series 7":          {ForecastSeries: []uint32{7}, ForecastUnits: []int64{1, -2}},
+		"nanos:-1":                                {At: &timestamppb.Timestamp{Nanos: -1}},
+	} {
+		data, err := proto.Marshal(sample)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := DecodeSample("n", data); !errors.Is(err, psg.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
 	}
 }
 
@@ -318,6 +342,37 @@ func wantInvalid(t *testing.T, err error, want string) {
 	if !errors.Is(err, psg.ErrInvalid) || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want invalid: … %s …", err, want)
 	}
+}
+
+// FuzzDecodeSample: bytes either fail with an error, or give a sample that
+// encodes and decodes to itself.
+func FuzzDecodeSample(f *testing.F) {
+	fill := newFiller(f, 8)
+	var sample psg.Sample
+	fill.fill(reflect.ValueOf(&sample).Elem())
+	sample.Forecasts = nil
+	data, err := EncodeSample(sample)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		first, err := DecodeSample("n", data)
+		if err != nil {
+			if !errors.Is(err, psg.ErrInvalid) {
+				t.Fatalf("not marked invalid: %v", err)
+			}
+			return
+		}
+		again, err := EncodeSample(first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := DecodeSample("n", again)
+		if diff := cmp.Diff(first, second); err != nil || diff != "" {
+			t.Fatalf("%v (-first +second):\n%s", err, diff)
+		}
+	})
 }
 
 // FuzzDecodeRecord: bytes either fail with an error, or give a record that

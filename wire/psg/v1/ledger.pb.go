@@ -498,7 +498,9 @@ type NodeObserved struct {
 	// Node ID.
 	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	// What was measured.
-	Telemetry     *Telemetry `protobuf:"bytes,2,opt,name=telemetry,proto3" json:"telemetry,omitempty"`
+	Telemetry *Telemetry `protobuf:"bytes,2,opt,name=telemetry,proto3" json:"telemetry,omitempty"`
+	// What is forecast of it; absent without one.
+	Projection    *Projection `protobuf:"bytes,3,opt,name=projection,proto3" json:"projection,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -543,6 +545,13 @@ func (x *NodeObserved) GetNode() string {
 func (x *NodeObserved) GetTelemetry() *Telemetry {
 	if x != nil {
 		return x.Telemetry
+	}
+	return nil
+}
+
+func (x *NodeObserved) GetProjection() *Projection {
+	if x != nil {
+		return x.Projection
 	}
 	return nil
 }
@@ -1090,10 +1099,13 @@ const file_psg_v1_ledger_proto_rawDesc = "" +
 	"\vNodeChanged\x12 \n" +
 	"\x04node\x18\x01 \x01(\v2\f.psg.v1.NodeR\x04node\"\x1e\n" +
 	"\bNodeGone\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\tR\x04node\"S\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\"\x87\x01\n" +
 	"\fNodeObserved\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12/\n" +
-	"\ttelemetry\x18\x02 \x01(\v2\x11.psg.v1.TelemetryR\ttelemetry\"?\n" +
+	"\ttelemetry\x18\x02 \x01(\v2\x11.psg.v1.TelemetryR\ttelemetry\x122\n" +
+	"\n" +
+	"projection\x18\x03 \x01(\v2\x12.psg.v1.ProjectionR\n" +
+	"projection\"?\n" +
 	"\x0fWorkloadChanged\x12,\n" +
 	"\bworkload\x18\x01 \x01(\v2\x10.psg.v1.WorkloadR\bworkload\">\n" +
 	"\fWorkloadGone\x12.\n" +
@@ -1158,13 +1170,14 @@ var file_psg_v1_ledger_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
 	(*Node)(nil),                  // 16: psg.v1.Node
 	(*Telemetry)(nil),             // 17: psg.v1.Telemetry
-	(*Workload)(nil),              // 18: psg.v1.Workload
-	(*WorkloadID)(nil),            // 19: psg.v1.WorkloadID
-	(*Ask)(nil),                   // 20: psg.v1.Ask
-	(*Refusal)(nil),               // 21: psg.v1.Refusal
-	(*Placement)(nil),             // 22: psg.v1.Placement
-	(State)(0),                    // 23: psg.v1.State
-	(*Bundle)(nil),                // 24: psg.v1.Bundle
+	(*Projection)(nil),            // 18: psg.v1.Projection
+	(*Workload)(nil),              // 19: psg.v1.Workload
+	(*WorkloadID)(nil),            // 20: psg.v1.WorkloadID
+	(*Ask)(nil),                   // 21: psg.v1.Ask
+	(*Refusal)(nil),               // 22: psg.v1.Refusal
+	(*Placement)(nil),             // 23: psg.v1.Placement
+	(State)(0),                    // 24: psg.v1.State
+	(*Bundle)(nil),                // 25: psg.v1.Bundle
 }
 var file_psg_v1_ledger_proto_depIdxs = []int32{
 	15, // 0: psg.v1.Record.at:type_name -> google.protobuf.Timestamp
@@ -1183,27 +1196,28 @@ var file_psg_v1_ledger_proto_depIdxs = []int32{
 	13, // 13: psg.v1.Delta.bundle_changed:type_name -> psg.v1.BundleChanged
 	16, // 14: psg.v1.NodeChanged.node:type_name -> psg.v1.Node
 	17, // 15: psg.v1.NodeObserved.telemetry:type_name -> psg.v1.Telemetry
-	18, // 16: psg.v1.WorkloadChanged.workload:type_name -> psg.v1.Workload
-	19, // 17: psg.v1.WorkloadGone.workload:type_name -> psg.v1.WorkloadID
-	20, // 18: psg.v1.Asked.ask:type_name -> psg.v1.Ask
-	21, // 19: psg.v1.Refused.refusal:type_name -> psg.v1.Refusal
-	15, // 20: psg.v1.Refused.at:type_name -> google.protobuf.Timestamp
-	22, // 21: psg.v1.Placed.placement:type_name -> psg.v1.Placement
-	23, // 22: psg.v1.Moved.state:type_name -> psg.v1.State
-	15, // 23: psg.v1.Moved.at:type_name -> google.protobuf.Timestamp
-	23, // 24: psg.v1.Freed.state:type_name -> psg.v1.State
-	15, // 25: psg.v1.Freed.at:type_name -> google.protobuf.Timestamp
-	24, // 26: psg.v1.BundleChanged.bundle:type_name -> psg.v1.Bundle
-	15, // 27: psg.v1.BundleChanged.at:type_name -> google.protobuf.Timestamp
-	15, // 28: psg.v1.Snapshot.at:type_name -> google.protobuf.Timestamp
-	16, // 29: psg.v1.Snapshot.nodes:type_name -> psg.v1.Node
-	18, // 30: psg.v1.Snapshot.workloads:type_name -> psg.v1.Workload
-	22, // 31: psg.v1.Snapshot.placements:type_name -> psg.v1.Placement
-	32, // [32:32] is the sub-list for method output_type
-	32, // [32:32] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	18, // 16: psg.v1.NodeObserved.projection:type_name -> psg.v1.Projection
+	19, // 17: psg.v1.WorkloadChanged.workload:type_name -> psg.v1.Workload
+	20, // 18: psg.v1.WorkloadGone.workload:type_name -> psg.v1.WorkloadID
+	21, // 19: psg.v1.Asked.ask:type_name -> psg.v1.Ask
+	22, // 20: psg.v1.Refused.refusal:type_name -> psg.v1.Refusal
+	15, // 21: psg.v1.Refused.at:type_name -> google.protobuf.Timestamp
+	23, // 22: psg.v1.Placed.placement:type_name -> psg.v1.Placement
+	24, // 23: psg.v1.Moved.state:type_name -> psg.v1.State
+	15, // 24: psg.v1.Moved.at:type_name -> google.protobuf.Timestamp
+	24, // 25: psg.v1.Freed.state:type_name -> psg.v1.State
+	15, // 26: psg.v1.Freed.at:type_name -> google.protobuf.Timestamp
+	25, // 27: psg.v1.BundleChanged.bundle:type_name -> psg.v1.Bundle
+	15, // 28: psg.v1.BundleChanged.at:type_name -> google.protobuf.Timestamp
+	15, // 29: psg.v1.Snapshot.at:type_name -> google.protobuf.Timestamp
+	16, // 30: psg.v1.Snapshot.nodes:type_name -> psg.v1.Node
+	19, // 31: psg.v1.Snapshot.workloads:type_name -> psg.v1.Workload
+	23, // 32: psg.v1.Snapshot.placements:type_name -> psg.v1.Placement
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_psg_v1_ledger_proto_init() }

@@ -9,8 +9,6 @@ package psgv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	durationpb "google.golang.org/protobuf/types/known/durationpb"
-	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -504,84 +502,11 @@ func (x *Device) GetForeign() bool {
 	return false
 }
 
-// Projection is the forecast of use over the horizon that follows at.
-type Projection struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// When the horizon begins.
-	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
-	// How far it reaches.
-	Horizon *durationpb.Duration `protobuf:"bytes,2,opt,name=horizon,proto3" json:"horizon,omitempty"`
-	// Expected use.
-	Mean *Resources `protobuf:"bytes,3,opt,name=mean,proto3" json:"mean,omitempty"`
-	// Use that is not exceeded, with the forecast's stated confidence.
-	Upper         *Resources `protobuf:"bytes,4,opt,name=upper,proto3" json:"upper,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Projection) Reset() {
-	*x = Projection{}
-	mi := &file_psg_v1_node_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Projection) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Projection) ProtoMessage() {}
-
-func (x *Projection) ProtoReflect() protoreflect.Message {
-	mi := &file_psg_v1_node_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Projection.ProtoReflect.Descriptor instead.
-func (*Projection) Descriptor() ([]byte, []int) {
-	return file_psg_v1_node_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *Projection) GetAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.At
-	}
-	return nil
-}
-
-func (x *Projection) GetHorizon() *durationpb.Duration {
-	if x != nil {
-		return x.Horizon
-	}
-	return nil
-}
-
-func (x *Projection) GetMean() *Resources {
-	if x != nil {
-		return x.Mean
-	}
-	return nil
-}
-
-func (x *Projection) GetUpper() *Resources {
-	if x != nil {
-		return x.Upper
-	}
-	return nil
-}
-
 var File_psg_v1_node_proto protoreflect.FileDescriptor
 
 const file_psg_v1_node_proto_rawDesc = "" +
 	"\n" +
-	"\x11psg/v1/node.proto\x12\x06psg.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16psg/v1/telemetry.proto\x1a\x12psg/v1/types.proto\"\x82\a\n" +
+	"\x11psg/v1/node.proto\x12\x06psg.v1\x1a\x16psg/v1/telemetry.proto\x1a\x12psg/v1/types.proto\"\x82\a\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x12\n" +
@@ -643,13 +568,7 @@ const file_psg_v1_node_proto_rawDesc = "" +
 	"\aforeign\x18\v \x01(\bR\aforeign\x1a=\n" +
 	"\x0fAttributesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbd\x01\n" +
-	"\n" +
-	"Projection\x12*\n" +
-	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x123\n" +
-	"\ahorizon\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\ahorizon\x12%\n" +
-	"\x04mean\x18\x03 \x01(\v2\x11.psg.v1.ResourcesR\x04mean\x12'\n" +
-	"\x05upper\x18\x04 \x01(\v2\x11.psg.v1.ResourcesR\x05upperB)Z'github.com/psgrid/psg/wire/psg/v1;psgv1b\x06proto3"
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B)Z'github.com/psgrid/psg/wire/psg/v1;psgv1b\x06proto3"
 
 var (
 	file_psg_v1_node_proto_rawDescOnce sync.Once
@@ -663,40 +582,34 @@ func file_psg_v1_node_proto_rawDescGZIP() []byte {
 	return file_psg_v1_node_proto_rawDescData
 }
 
-var file_psg_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_psg_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_psg_v1_node_proto_goTypes = []any{
-	(*Node)(nil),                  // 0: psg.v1.Node
-	(*PortRange)(nil),             // 1: psg.v1.PortRange
-	(*HostVolume)(nil),            // 2: psg.v1.HostVolume
-	(*Device)(nil),                // 3: psg.v1.Device
-	(*Projection)(nil),            // 4: psg.v1.Projection
-	nil,                           // 5: psg.v1.Node.AttributesEntry
-	nil,                           // 6: psg.v1.Node.MetaEntry
-	nil,                           // 7: psg.v1.Device.AttributesEntry
-	(*Resources)(nil),             // 8: psg.v1.Resources
-	(*Telemetry)(nil),             // 9: psg.v1.Telemetry
-	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 11: google.protobuf.Duration
+	(*Node)(nil),       // 0: psg.v1.Node
+	(*PortRange)(nil),  // 1: psg.v1.PortRange
+	(*HostVolume)(nil), // 2: psg.v1.HostVolume
+	(*Device)(nil),     // 3: psg.v1.Device
+	nil,                // 4: psg.v1.Node.AttributesEntry
+	nil,                // 5: psg.v1.Node.MetaEntry
+	nil,                // 6: psg.v1.Device.AttributesEntry
+	(*Resources)(nil),  // 7: psg.v1.Resources
+	(*Telemetry)(nil),  // 8: psg.v1.Telemetry
+	(*Projection)(nil), // 9: psg.v1.Projection
 }
 var file_psg_v1_node_proto_depIdxs = []int32{
-	5,  // 0: psg.v1.Node.attributes:type_name -> psg.v1.Node.AttributesEntry
-	6,  // 1: psg.v1.Node.meta:type_name -> psg.v1.Node.MetaEntry
-	8,  // 2: psg.v1.Node.capacity:type_name -> psg.v1.Resources
-	3,  // 3: psg.v1.Node.devices:type_name -> psg.v1.Device
-	1,  // 4: psg.v1.Node.dynamic_ports:type_name -> psg.v1.PortRange
-	2,  // 5: psg.v1.Node.host_volumes:type_name -> psg.v1.HostVolume
-	9,  // 6: psg.v1.Node.telemetry:type_name -> psg.v1.Telemetry
-	4,  // 7: psg.v1.Node.projection:type_name -> psg.v1.Projection
-	7,  // 8: psg.v1.Device.attributes:type_name -> psg.v1.Device.AttributesEntry
-	10, // 9: psg.v1.Projection.at:type_name -> google.protobuf.Timestamp
-	11, // 10: psg.v1.Projection.horizon:type_name -> google.protobuf.Duration
-	8,  // 11: psg.v1.Projection.mean:type_name -> psg.v1.Resources
-	8,  // 12: psg.v1.Projection.upper:type_name -> psg.v1.Resources
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	4, // 0: psg.v1.Node.attributes:type_name -> psg.v1.Node.AttributesEntry
+	5, // 1: psg.v1.Node.meta:type_name -> psg.v1.Node.MetaEntry
+	7, // 2: psg.v1.Node.capacity:type_name -> psg.v1.Resources
+	3, // 3: psg.v1.Node.devices:type_name -> psg.v1.Device
+	1, // 4: psg.v1.Node.dynamic_ports:type_name -> psg.v1.PortRange
+	2, // 5: psg.v1.Node.host_volumes:type_name -> psg.v1.HostVolume
+	8, // 6: psg.v1.Node.telemetry:type_name -> psg.v1.Telemetry
+	9, // 7: psg.v1.Node.projection:type_name -> psg.v1.Projection
+	6, // 8: psg.v1.Device.attributes:type_name -> psg.v1.Device.AttributesEntry
+	9, // [9:9] is the sub-list for method output_type
+	9, // [9:9] is the sub-list for method input_type
+	9, // [9:9] is the sub-list for extension type_name
+	9, // [9:9] is the sub-list for extension extendee
+	0, // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_psg_v1_node_proto_init() }
@@ -712,7 +625,7 @@ func file_psg_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_psg_v1_node_proto_rawDesc), len(file_psg_v1_node_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

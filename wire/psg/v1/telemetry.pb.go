@@ -9,6 +9,7 @@ package psgv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -22,18 +23,45 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// NodeSample is what an agent measured on its node. Each replaces the one
-// before; a sample that arrives after a later one is of no use.
+// NodeSample is what an agent says of its node after one collection: what
+// changed since the sample before it. Its subject says which node. Samples may be
+// lost, repeated and reordered: each value gives way to those of later samples
+// only, and a slot never changes.
 type NodeSample struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Node that was measured.
 	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	// Counts the samples of one run of the agent; restarts at 1 with it.
+	// Counts the samples of one session from 1.
 	Sequence uint64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// When it was measured, by the node's clock.
+	// When it was cut, by the session's clock, which never goes back.
 	At *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
 	// By name with unit: "cpu_percent", "memory_used_mb".
-	Metrics       map[string]*Stats `protobuf:"bytes,4,rep,name=metrics,proto3" json:"metrics,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Metrics map[string]*Stats `protobuf:"bytes,4,rep,name=metrics,proto3" json:"metrics,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// One run of one agent; a later run has a higher one.
+	Session uint64 `protobuf:"varint,5,opt,name=session,proto3" json:"session,omitempty"`
+	// Declarations, values, uses and forecasts are all there is, not only what
+	// changed.
+	Full bool `protobuf:"varint,6,opt,name=full,proto3" json:"full,omitempty"`
+	// What series IDs stand for; those of a session are never used again.
+	Declared []*SeriesDeclared `protobuf:"bytes,7,rep,name=declared,proto3" json:"declared,omitempty"`
+	// Series with new last values.
+	ValueSeries []uint32 `protobuf:"varint,8,rep,packed,name=value_series,json=valueSeries,proto3" json:"value_series,omitempty"`
+	// Beside them, the values, in units.
+	ValueUnits []int64 `protobuf:"zigzag64,9,rep,packed,name=value_units,json=valueUnits,proto3" json:"value_units,omitempty"`
+	// Series of allocations with a new use.
+	UseSeries []uint32 `protobuf:"varint,10,rep,packed,name=use_series,json=useSeries,proto3" json:"use_series,omitempty"`
+	// Beside them, three for each: mean, largest value and 95th percentile in the
+	// last whole slot, in units.
+	UseUnits []int64 `protobuf:"zigzag64,11,rep,packed,name=use_units,json=useUnits,proto3" json:"use_units,omitempty"`
+	// Series with a new forecast.
+	ForecastSeries []uint32 `protobuf:"varint,12,rep,packed,name=forecast_series,json=forecastSeries,proto3" json:"forecast_series,omitempty"`
+	// Beside them, two for each: what is expected over the projection's horizon,
+	// and what they stay below, in the units of Resources.
+	ForecastUnits []int64 `protobuf:"zigzag64,13,rep,packed,name=forecast_units,json=forecastUnits,proto3" json:"forecast_units,omitempty"`
+	// Series that are no longer measured.
+	Gone []uint32 `protobuf:"varint,14,rep,packed,name=gone,proto3" json:"gone,omitempty"`
+	// Whole slots.
+	Slots         []*SampleSlot `protobuf:"bytes,15,rep,name=slots,proto3" json:"slots,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -96,20 +124,233 @@ func (x *NodeSample) GetMetrics() map[string]*Stats {
 	return nil
 }
 
+func (x *NodeSample) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *NodeSample) GetFull() bool {
+	if x != nil {
+		return x.Full
+	}
+	return false
+}
+
+func (x *NodeSample) GetDeclared() []*SeriesDeclared {
+	if x != nil {
+		return x.Declared
+	}
+	return nil
+}
+
+func (x *NodeSample) GetValueSeries() []uint32 {
+	if x != nil {
+		return x.ValueSeries
+	}
+	return nil
+}
+
+func (x *NodeSample) GetValueUnits() []int64 {
+	if x != nil {
+		return x.ValueUnits
+	}
+	return nil
+}
+
+func (x *NodeSample) GetUseSeries() []uint32 {
+	if x != nil {
+		return x.UseSeries
+	}
+	return nil
+}
+
+func (x *NodeSample) GetUseUnits() []int64 {
+	if x != nil {
+		return x.UseUnits
+	}
+	return nil
+}
+
+func (x *NodeSample) GetForecastSeries() []uint32 {
+	if x != nil {
+		return x.ForecastSeries
+	}
+	return nil
+}
+
+func (x *NodeSample) GetForecastUnits() []int64 {
+	if x != nil {
+		return x.ForecastUnits
+	}
+	return nil
+}
+
+func (x *NodeSample) GetGone() []uint32 {
+	if x != nil {
+		return x.Gone
+	}
+	return nil
+}
+
+func (x *NodeSample) GetSlots() []*SampleSlot {
+	if x != nil {
+		return x.Slots
+	}
+	return nil
+}
+
+// SeriesDeclared says what a series ID stands for.
+type SeriesDeclared struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Series ID; at least 1.
+	Id uint32 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Name with unit: "cpu_percent".
+	Metric string `protobuf:"bytes,2,opt,name=metric,proto3" json:"metric,omitempty"`
+	// Allocation that is measured; empty for the node itself.
+	Alloc string `protobuf:"bytes,3,opt,name=alloc,proto3" json:"alloc,omitempty"`
+	// How many units make 1 of the metric: 10 for tenths. At least 1.
+	Scale         uint32 `protobuf:"varint,4,opt,name=scale,proto3" json:"scale,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SeriesDeclared) Reset() {
+	*x = SeriesDeclared{}
+	mi := &file_psg_v1_telemetry_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SeriesDeclared) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SeriesDeclared) ProtoMessage() {}
+
+func (x *SeriesDeclared) ProtoReflect() protoreflect.Message {
+	mi := &file_psg_v1_telemetry_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SeriesDeclared.ProtoReflect.Descriptor instead.
+func (*SeriesDeclared) Descriptor() ([]byte, []int) {
+	return file_psg_v1_telemetry_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *SeriesDeclared) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *SeriesDeclared) GetMetric() string {
+	if x != nil {
+		return x.Metric
+	}
+	return ""
+}
+
+func (x *SeriesDeclared) GetAlloc() string {
+	if x != nil {
+		return x.Alloc
+	}
+	return ""
+}
+
+func (x *SeriesDeclared) GetScale() uint32 {
+	if x != nil {
+		return x.Scale
+	}
+	return 0
+}
+
+// SampleSlot is what the node's own series were like in 10 s.
+type SampleSlot struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Spans of 10 s since the Unix epoch, by the session's clock.
+	Number int64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// Distributions of units by series ID, ascending; all numbers are varints,
+	// signed ones zigzag. For each: ID less the one before; twice the count of
+	// values, plus 1 unless all were the same; the largest value. Unless all were
+	// the same: sum; count of zeros; then the bins of the values above zero and of
+	// those below, by magnitude: how many; for each its index less the one before,
+	// and its count. Indexes are those of a DDSketch with logarithmic mapping and
+	// a relative accuracy of 0.01.
+	Distributions []byte `protobuf:"bytes,2,opt,name=distributions,proto3" json:"distributions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SampleSlot) Reset() {
+	*x = SampleSlot{}
+	mi := &file_psg_v1_telemetry_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SampleSlot) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SampleSlot) ProtoMessage() {}
+
+func (x *SampleSlot) ProtoReflect() protoreflect.Message {
+	mi := &file_psg_v1_telemetry_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SampleSlot.ProtoReflect.Descriptor instead.
+func (*SampleSlot) Descriptor() ([]byte, []int) {
+	return file_psg_v1_telemetry_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *SampleSlot) GetNumber() int64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *SampleSlot) GetDistributions() []byte {
+	if x != nil {
+		return x.Distributions
+	}
+	return nil
+}
+
 // Telemetry is what was last measured on a node.
 type Telemetry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When it was measured, by the node's clock.
 	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
 	// By name with unit: "cpu_percent", "memory_used_mb".
-	Metrics       map[string]*Stats `protobuf:"bytes,2,rep,name=metrics,proto3" json:"metrics,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Metrics map[string]*Stats `protobuf:"bytes,2,rep,name=metrics,proto3" json:"metrics,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// By allocation ID.
+	Allocs        []*AllocTelemetry `protobuf:"bytes,3,rep,name=allocs,proto3" json:"allocs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Telemetry) Reset() {
 	*x = Telemetry{}
-	mi := &file_psg_v1_telemetry_proto_msgTypes[1]
+	mi := &file_psg_v1_telemetry_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -121,7 +362,7 @@ func (x *Telemetry) String() string {
 func (*Telemetry) ProtoMessage() {}
 
 func (x *Telemetry) ProtoReflect() protoreflect.Message {
-	mi := &file_psg_v1_telemetry_proto_msgTypes[1]
+	mi := &file_psg_v1_telemetry_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -134,7 +375,7 @@ func (x *Telemetry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Telemetry.ProtoReflect.Descriptor instead.
 func (*Telemetry) Descriptor() ([]byte, []int) {
-	return file_psg_v1_telemetry_proto_rawDescGZIP(), []int{1}
+	return file_psg_v1_telemetry_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Telemetry) GetAt() *timestamppb.Timestamp {
@@ -151,13 +392,19 @@ func (x *Telemetry) GetMetrics() map[string]*Stats {
 	return nil
 }
 
-// Stats summarises one metric over a window, in the unit of the metric's name.
-// Every value is finite.
+func (x *Telemetry) GetAllocs() []*AllocTelemetry {
+	if x != nil {
+		return x.Allocs
+	}
+	return nil
+}
+
+// Stats summarises one metric, in the unit of its name. Every value is finite.
 type Stats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Latest value.
 	Last float64 `protobuf:"fixed64,1,opt,name=last,proto3" json:"last,omitempty"`
-	// Mean over the window.
+	// Mean over the window of 10 s.
 	Mean float64 `protobuf:"fixed64,2,opt,name=mean,proto3" json:"mean,omitempty"`
 	// Largest in the window.
 	Max float64 `protobuf:"fixed64,3,opt,name=max,proto3" json:"max,omitempty"`
@@ -166,14 +413,18 @@ type Stats struct {
 	// 95th percentile of the window.
 	P95 float64 `protobuf:"fixed64,5,opt,name=p95,proto3" json:"p95,omitempty"`
 	// 99th percentile of the window.
-	P99           float64 `protobuf:"fixed64,6,opt,name=p99,proto3" json:"p99,omitempty"`
+	P99 float64 `protobuf:"fixed64,6,opt,name=p99,proto3" json:"p99,omitempty"`
+	// Over 60 s; absent while nothing is known of it.
+	Over_60S *Summary `protobuf:"bytes,7,opt,name=over_60s,json=over60s,proto3" json:"over_60s,omitempty"`
+	// Over 5 minutes; absent while nothing is known of it.
+	Over_5M       *Summary `protobuf:"bytes,8,opt,name=over_5m,json=over5m,proto3" json:"over_5m,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Stats) Reset() {
 	*x = Stats{}
-	mi := &file_psg_v1_telemetry_proto_msgTypes[2]
+	mi := &file_psg_v1_telemetry_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -185,7 +436,7 @@ func (x *Stats) String() string {
 func (*Stats) ProtoMessage() {}
 
 func (x *Stats) ProtoReflect() protoreflect.Message {
-	mi := &file_psg_v1_telemetry_proto_msgTypes[2]
+	mi := &file_psg_v1_telemetry_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -198,7 +449,7 @@ func (x *Stats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stats.ProtoReflect.Descriptor instead.
 func (*Stats) Descriptor() ([]byte, []int) {
-	return file_psg_v1_telemetry_proto_rawDescGZIP(), []int{2}
+	return file_psg_v1_telemetry_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Stats) GetLast() float64 {
@@ -243,33 +494,392 @@ func (x *Stats) GetP99() float64 {
 	return 0
 }
 
+func (x *Stats) GetOver_60S() *Summary {
+	if x != nil {
+		return x.Over_60S
+	}
+	return nil
+}
+
+func (x *Stats) GetOver_5M() *Summary {
+	if x != nil {
+		return x.Over_5M
+	}
+	return nil
+}
+
+// Summary is what one metric was like over a window.
+type Summary struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Mean over the window.
+	Mean float64 `protobuf:"fixed64,1,opt,name=mean,proto3" json:"mean,omitempty"`
+	// Largest in the window.
+	Max float64 `protobuf:"fixed64,2,opt,name=max,proto3" json:"max,omitempty"`
+	// 50th percentile of the window.
+	P50 float64 `protobuf:"fixed64,3,opt,name=p50,proto3" json:"p50,omitempty"`
+	// 95th percentile of the window.
+	P95 float64 `protobuf:"fixed64,4,opt,name=p95,proto3" json:"p95,omitempty"`
+	// 99th percentile of the window.
+	P99           float64 `protobuf:"fixed64,5,opt,name=p99,proto3" json:"p99,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Summary) Reset() {
+	*x = Summary{}
+	mi := &file_psg_v1_telemetry_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Summary) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Summary) ProtoMessage() {}
+
+func (x *Summary) ProtoReflect() protoreflect.Message {
+	mi := &file_psg_v1_telemetry_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Summary.ProtoReflect.Descriptor instead.
+func (*Summary) Descriptor() ([]byte, []int) {
+	return file_psg_v1_telemetry_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Summary) GetMean() float64 {
+	if x != nil {
+		return x.Mean
+	}
+	return 0
+}
+
+func (x *Summary) GetMax() float64 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+func (x *Summary) GetP50() float64 {
+	if x != nil {
+		return x.P50
+	}
+	return 0
+}
+
+func (x *Summary) GetP95() float64 {
+	if x != nil {
+		return x.P95
+	}
+	return 0
+}
+
+func (x *Summary) GetP99() float64 {
+	if x != nil {
+		return x.P99
+	}
+	return 0
+}
+
+// AllocTelemetry is what was last measured of one allocation.
+type AllocTelemetry struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Allocation ID.
+	Alloc string `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
+	// By name with unit: "cpu_percent", "memory_mb".
+	Metrics map[string]*Use `protobuf:"bytes,2,rep,name=metrics,proto3" json:"metrics,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Forecast of its use.
+	Projection    *Projection `protobuf:"bytes,3,opt,name=projection,proto3" json:"projection,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AllocTelemetry) Reset() {
+	*x = AllocTelemetry{}
+	mi := &file_psg_v1_telemetry_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AllocTelemetry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AllocTelemetry) ProtoMessage() {}
+
+func (x *AllocTelemetry) ProtoReflect() protoreflect.Message {
+	mi := &file_psg_v1_telemetry_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AllocTelemetry.ProtoReflect.Descriptor instead.
+func (*AllocTelemetry) Descriptor() ([]byte, []int) {
+	return file_psg_v1_telemetry_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *AllocTelemetry) GetAlloc() string {
+	if x != nil {
+		return x.Alloc
+	}
+	return ""
+}
+
+func (x *AllocTelemetry) GetMetrics() map[string]*Use {
+	if x != nil {
+		return x.Metrics
+	}
+	return nil
+}
+
+func (x *AllocTelemetry) GetProjection() *Projection {
+	if x != nil {
+		return x.Projection
+	}
+	return nil
+}
+
+// Use summarises one metric of an allocation: its last value, and the last whole
+// 10 s.
+type Use struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Latest value.
+	Last float64 `protobuf:"fixed64,1,opt,name=last,proto3" json:"last,omitempty"`
+	// Mean over the slot.
+	Mean float64 `protobuf:"fixed64,2,opt,name=mean,proto3" json:"mean,omitempty"`
+	// Largest in the slot.
+	Max float64 `protobuf:"fixed64,3,opt,name=max,proto3" json:"max,omitempty"`
+	// 95th percentile of the slot.
+	P95           float64 `protobuf:"fixed64,4,opt,name=p95,proto3" json:"p95,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Use) Reset() {
+	*x = Use{}
+	mi := &file_psg_v1_telemetry_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Use) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Use) ProtoMessage() {}
+
+func (x *Use) ProtoReflect() protoreflect.Message {
+	mi := &file_psg_v1_telemetry_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Use.ProtoReflect.Descriptor instead.
+func (*Use) Descriptor() ([]byte, []int) {
+	return file_psg_v1_telemetry_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Use) GetLast() float64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+func (x *Use) GetMean() float64 {
+	if x != nil {
+		return x.Mean
+	}
+	return 0
+}
+
+func (x *Use) GetMax() float64 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+func (x *Use) GetP95() float64 {
+	if x != nil {
+		return x.P95
+	}
+	return 0
+}
+
+// Projection is the forecast of use over the horizon that follows at.
+type Projection struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When the horizon begins.
+	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	// How far it reaches.
+	Horizon *durationpb.Duration `protobuf:"bytes,2,opt,name=horizon,proto3" json:"horizon,omitempty"`
+	// Expected use.
+	Mean *Resources `protobuf:"bytes,3,opt,name=mean,proto3" json:"mean,omitempty"`
+	// Use that is not exceeded, with the forecast's stated confidence.
+	Upper         *Resources `protobuf:"bytes,4,opt,name=upper,proto3" json:"upper,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Projection) Reset() {
+	*x = Projection{}
+	mi := &file_psg_v1_telemetry_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Projection) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Projection) ProtoMessage() {}
+
+func (x *Projection) ProtoReflect() protoreflect.Message {
+	mi := &file_psg_v1_telemetry_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Projection.ProtoReflect.Descriptor instead.
+func (*Projection) Descriptor() ([]byte, []int) {
+	return file_psg_v1_telemetry_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Projection) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Projection) GetHorizon() *durationpb.Duration {
+	if x != nil {
+		return x.Horizon
+	}
+	return nil
+}
+
+func (x *Projection) GetMean() *Resources {
+	if x != nil {
+		return x.Mean
+	}
+	return nil
+}
+
+func (x *Projection) GetUpper() *Resources {
+	if x != nil {
+		return x.Upper
+	}
+	return nil
+}
+
 var File_psg_v1_telemetry_proto protoreflect.FileDescriptor
 
 const file_psg_v1_telemetry_proto_rawDesc = "" +
 	"\n" +
-	"\x16psg/v1/telemetry.proto\x12\x06psg.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xee\x01\n" +
+	"\x16psg/v1/telemetry.proto\x12\x06psg.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x12psg/v1/types.proto\"\xde\x04\n" +
 	"\n" +
 	"NodeSample\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12*\n" +
 	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x129\n" +
-	"\ametrics\x18\x04 \x03(\v2\x1f.psg.v1.NodeSample.MetricsEntryR\ametrics\x1aI\n" +
+	"\ametrics\x18\x04 \x03(\v2\x1f.psg.v1.NodeSample.MetricsEntryR\ametrics\x12\x18\n" +
+	"\asession\x18\x05 \x01(\x04R\asession\x12\x12\n" +
+	"\x04full\x18\x06 \x01(\bR\x04full\x122\n" +
+	"\bdeclared\x18\a \x03(\v2\x16.psg.v1.SeriesDeclaredR\bdeclared\x12!\n" +
+	"\fvalue_series\x18\b \x03(\rR\vvalueSeries\x12\x1f\n" +
+	"\vvalue_units\x18\t \x03(\x12R\n" +
+	"valueUnits\x12\x1d\n" +
+	"\n" +
+	"use_series\x18\n" +
+	" \x03(\rR\tuseSeries\x12\x1b\n" +
+	"\tuse_units\x18\v \x03(\x12R\buseUnits\x12'\n" +
+	"\x0fforecast_series\x18\f \x03(\rR\x0eforecastSeries\x12%\n" +
+	"\x0eforecast_units\x18\r \x03(\x12R\rforecastUnits\x12\x12\n" +
+	"\x04gone\x18\x0e \x03(\rR\x04gone\x12(\n" +
+	"\x05slots\x18\x0f \x03(\v2\x12.psg.v1.SampleSlotR\x05slots\x1aI\n" +
 	"\fMetricsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12#\n" +
-	"\x05value\x18\x02 \x01(\v2\r.psg.v1.StatsR\x05value:\x028\x01\"\xbc\x01\n" +
+	"\x05value\x18\x02 \x01(\v2\r.psg.v1.StatsR\x05value:\x028\x01\"d\n" +
+	"\x0eSeriesDeclared\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x12\x16\n" +
+	"\x06metric\x18\x02 \x01(\tR\x06metric\x12\x14\n" +
+	"\x05alloc\x18\x03 \x01(\tR\x05alloc\x12\x14\n" +
+	"\x05scale\x18\x04 \x01(\rR\x05scale\"J\n" +
+	"\n" +
+	"SampleSlot\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x03R\x06number\x12$\n" +
+	"\rdistributions\x18\x02 \x01(\fR\rdistributions\"\xec\x01\n" +
 	"\tTelemetry\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x128\n" +
-	"\ametrics\x18\x02 \x03(\v2\x1e.psg.v1.Telemetry.MetricsEntryR\ametrics\x1aI\n" +
+	"\ametrics\x18\x02 \x03(\v2\x1e.psg.v1.Telemetry.MetricsEntryR\ametrics\x12.\n" +
+	"\x06allocs\x18\x03 \x03(\v2\x16.psg.v1.AllocTelemetryR\x06allocs\x1aI\n" +
 	"\fMetricsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12#\n" +
-	"\x05value\x18\x02 \x01(\v2\r.psg.v1.StatsR\x05value:\x028\x01\"w\n" +
+	"\x05value\x18\x02 \x01(\v2\r.psg.v1.StatsR\x05value:\x028\x01\"\xcd\x01\n" +
 	"\x05Stats\x12\x12\n" +
 	"\x04last\x18\x01 \x01(\x01R\x04last\x12\x12\n" +
 	"\x04mean\x18\x02 \x01(\x01R\x04mean\x12\x10\n" +
 	"\x03max\x18\x03 \x01(\x01R\x03max\x12\x10\n" +
 	"\x03p50\x18\x04 \x01(\x01R\x03p50\x12\x10\n" +
 	"\x03p95\x18\x05 \x01(\x01R\x03p95\x12\x10\n" +
-	"\x03p99\x18\x06 \x01(\x01R\x03p99B)Z'github.com/psgrid/psg/wire/psg/v1;psgv1b\x06proto3"
+	"\x03p99\x18\x06 \x01(\x01R\x03p99\x12*\n" +
+	"\bover_60s\x18\a \x01(\v2\x0f.psg.v1.SummaryR\aover60s\x12(\n" +
+	"\aover_5m\x18\b \x01(\v2\x0f.psg.v1.SummaryR\x06over5m\"e\n" +
+	"\aSummary\x12\x12\n" +
+	"\x04mean\x18\x01 \x01(\x01R\x04mean\x12\x10\n" +
+	"\x03max\x18\x02 \x01(\x01R\x03max\x12\x10\n" +
+	"\x03p50\x18\x03 \x01(\x01R\x03p50\x12\x10\n" +
+	"\x03p95\x18\x04 \x01(\x01R\x03p95\x12\x10\n" +
+	"\x03p99\x18\x05 \x01(\x01R\x03p99\"\xe2\x01\n" +
+	"\x0eAllocTelemetry\x12\x14\n" +
+	"\x05alloc\x18\x01 \x01(\tR\x05alloc\x12=\n" +
+	"\ametrics\x18\x02 \x03(\v2#.psg.v1.AllocTelemetry.MetricsEntryR\ametrics\x122\n" +
+	"\n" +
+	"projection\x18\x03 \x01(\v2\x12.psg.v1.ProjectionR\n" +
+	"projection\x1aG\n" +
+	"\fMetricsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12!\n" +
+	"\x05value\x18\x02 \x01(\v2\v.psg.v1.UseR\x05value:\x028\x01\"Q\n" +
+	"\x03Use\x12\x12\n" +
+	"\x04last\x18\x01 \x01(\x01R\x04last\x12\x12\n" +
+	"\x04mean\x18\x02 \x01(\x01R\x04mean\x12\x10\n" +
+	"\x03max\x18\x03 \x01(\x01R\x03max\x12\x10\n" +
+	"\x03p95\x18\x04 \x01(\x01R\x03p95\"\xbd\x01\n" +
+	"\n" +
+	"Projection\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x123\n" +
+	"\ahorizon\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\ahorizon\x12%\n" +
+	"\x04mean\x18\x03 \x01(\v2\x11.psg.v1.ResourcesR\x04mean\x12'\n" +
+	"\x05upper\x18\x04 \x01(\v2\x11.psg.v1.ResourcesR\x05upperB)Z'github.com/psgrid/psg/wire/psg/v1;psgv1b\x06proto3"
 
 var (
 	file_psg_v1_telemetry_proto_rawDescOnce sync.Once
@@ -283,27 +893,48 @@ func file_psg_v1_telemetry_proto_rawDescGZIP() []byte {
 	return file_psg_v1_telemetry_proto_rawDescData
 }
 
-var file_psg_v1_telemetry_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_psg_v1_telemetry_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_psg_v1_telemetry_proto_goTypes = []any{
 	(*NodeSample)(nil),            // 0: psg.v1.NodeSample
-	(*Telemetry)(nil),             // 1: psg.v1.Telemetry
-	(*Stats)(nil),                 // 2: psg.v1.Stats
-	nil,                           // 3: psg.v1.NodeSample.MetricsEntry
-	nil,                           // 4: psg.v1.Telemetry.MetricsEntry
-	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
+	(*SeriesDeclared)(nil),        // 1: psg.v1.SeriesDeclared
+	(*SampleSlot)(nil),            // 2: psg.v1.SampleSlot
+	(*Telemetry)(nil),             // 3: psg.v1.Telemetry
+	(*Stats)(nil),                 // 4: psg.v1.Stats
+	(*Summary)(nil),               // 5: psg.v1.Summary
+	(*AllocTelemetry)(nil),        // 6: psg.v1.AllocTelemetry
+	(*Use)(nil),                   // 7: psg.v1.Use
+	(*Projection)(nil),            // 8: psg.v1.Projection
+	nil,                           // 9: psg.v1.NodeSample.MetricsEntry
+	nil,                           // 10: psg.v1.Telemetry.MetricsEntry
+	nil,                           // 11: psg.v1.AllocTelemetry.MetricsEntry
+	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 13: google.protobuf.Duration
+	(*Resources)(nil),             // 14: psg.v1.Resources
 }
 var file_psg_v1_telemetry_proto_depIdxs = []int32{
-	5, // 0: psg.v1.NodeSample.at:type_name -> google.protobuf.Timestamp
-	3, // 1: psg.v1.NodeSample.metrics:type_name -> psg.v1.NodeSample.MetricsEntry
-	5, // 2: psg.v1.Telemetry.at:type_name -> google.protobuf.Timestamp
-	4, // 3: psg.v1.Telemetry.metrics:type_name -> psg.v1.Telemetry.MetricsEntry
-	2, // 4: psg.v1.NodeSample.MetricsEntry.value:type_name -> psg.v1.Stats
-	2, // 5: psg.v1.Telemetry.MetricsEntry.value:type_name -> psg.v1.Stats
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	12, // 0: psg.v1.NodeSample.at:type_name -> google.protobuf.Timestamp
+	9,  // 1: psg.v1.NodeSample.metrics:type_name -> psg.v1.NodeSample.MetricsEntry
+	1,  // 2: psg.v1.NodeSample.declared:type_name -> psg.v1.SeriesDeclared
+	2,  // 3: psg.v1.NodeSample.slots:type_name -> psg.v1.SampleSlot
+	12, // 4: psg.v1.Telemetry.at:type_name -> google.protobuf.Timestamp
+	10, // 5: psg.v1.Telemetry.metrics:type_name -> psg.v1.Telemetry.MetricsEntry
+	6,  // 6: psg.v1.Telemetry.allocs:type_name -> psg.v1.AllocTelemetry
+	5,  // 7: psg.v1.Stats.over_60s:type_name -> psg.v1.Summary
+	5,  // 8: psg.v1.Stats.over_5m:type_name -> psg.v1.Summary
+	11, // 9: psg.v1.AllocTelemetry.metrics:type_name -> psg.v1.AllocTelemetry.MetricsEntry
+	8,  // 10: psg.v1.AllocTelemetry.projection:type_name -> psg.v1.Projection
+	12, // 11: psg.v1.Projection.at:type_name -> google.protobuf.Timestamp
+	13, // 12: psg.v1.Projection.horizon:type_name -> google.protobuf.Duration
+	14, // 13: psg.v1.Projection.mean:type_name -> psg.v1.Resources
+	14, // 14: psg.v1.Projection.upper:type_name -> psg.v1.Resources
+	4,  // 15: psg.v1.NodeSample.MetricsEntry.value:type_name -> psg.v1.Stats
+	4,  // 16: psg.v1.Telemetry.MetricsEntry.value:type_name -> psg.v1.Stats
+	7,  // 17: psg.v1.AllocTelemetry.MetricsEntry.value:type_name -> psg.v1.Use
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_psg_v1_telemetry_proto_init() }
@@ -311,13 +942,14 @@ func file_psg_v1_telemetry_proto_init() {
 	if File_psg_v1_telemetry_proto != nil {
 		return
 	}
+	file_psg_v1_types_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_psg_v1_telemetry_proto_rawDesc), len(file_psg_v1_telemetry_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
