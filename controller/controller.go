@@ -121,13 +121,14 @@ func (c Config) Validate() error {
 
 // Controller is one controller instance.
 type Controller struct {
-	config Config
-	log    Log
-	policy func() Policy // the rules in force: taken once for all that must go by the same ones
-	jobs   Jobs
-	inbox  *inbox
-	polls  *polls
-	steers *steers
+	config    Config
+	log       Log
+	policy    func() Policy // the rules in force: taken once for all that must go by the same ones
+	jobs      Jobs
+	inbox     *inbox
+	polls     *polls
+	steers    *steers
+	evictions evictions
 
 	// Touched by Run and the cycle alone.
 	engine   *placement.Engine
@@ -157,12 +158,13 @@ func New(log Log, policy func() Policy, jobs Jobs, config Config) (*Controller, 
 	config = config.withDefaults()
 	return &Controller{
 		config: config, log: log, policy: policy, jobs: jobs,
-		inbox:  newInbox(config.Inbox),
-		polls:  newPolls(config.Waiters),
-		steers: newSteers(),
-		state:  ledger.New(),
-		images: make(chan psg.Image, 1),
-		saver:  make(chan struct{}, 1),
+		inbox:     newInbox(config.Inbox),
+		polls:     newPolls(config.Waiters),
+		steers:    newSteers(),
+		evictions: evictions{news: make(chan struct{}, 1)},
+		state:     ledger.New(),
+		images:    make(chan psg.Image, 1),
+		saver:     make(chan struct{}, 1),
 	}, nil
 }
 

@@ -15,7 +15,7 @@ func (c *Controller) Cycle(ctx context.Context, now time.Time) error {
 	taken := c.inbox.take(c.config.Batch)
 	facts := c.takeIn(taken, now)
 
-	decisions, err := c.decide(ctx, taken.resizes, now)
+	decisions, err := c.decide(ctx, taken, now)
 	if err != nil {
 		return c.rewind(ctx, taken, now, err)
 	}
@@ -31,20 +31,28 @@ func (c *Controller) Cycle(ctx context.Context, now time.Time) error {
 	}
 
 	if err := c.mustLead(); err != nil {
-		answer(taken.resizes, err)
+		taken.answer(err)
 		return err // committed, but for the next leader to tell
 	}
-	c.tell(facts, decisions, taken.resizes)
+	c.tell(facts, decisions, taken)
 	return nil
 }
 
-// decide answers the resizes, or else rules on the pending asks and chooses
-// their nodes. Resizes have a cycle of their own, so that asks are solved on
-// what they leave.
-func (c *Controller) decide(ctx context.Context, resizes []*resize, now time.Time) ([]psg.Delta, error) {
-	if len(resizes) > 0 {
+// decide answers the resizes, or a preemption, or settles those under way, or
+// else rules on the pending asks and chooses their nodes. Each has a cycle of its
+// own, so that the next is decided on what it leaves.
+func (c *Controller) decide(ctx context.Context, taken batch, now time.Time) ([]psg.Delta, error) {
+	if len(taken.resizes) > 0 {
 		c.inbox.wake() // for the asks
-		return c.decideResizes(resizes), nil
+		return c.decideResizes(taken.resizes), nil
+	}
+	if taken.preempt != nil {
+		c.inbox.wake()
+		return c.decidePreempt(ctx, taken.preempt, now)
+	}
+	if made := c.wayMade(now); len(made) > 0 {
+		c.inbox.wake()
+		return made, nil
 	}
 	if !c.dirty && now.Sub(c.solved) < resolveAfter {
 		return nil, nil

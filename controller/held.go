@@ -135,7 +135,7 @@ func releasable(workloads []psg.Workload, asks []psg.AskStatus) bool {
 		held = true
 		room := 0
 		for _, status := range asks {
-			if status.Ask.Workload == w.ID && status.Placement != nil {
+			if status.Ask.Workload == w.ID && status.Placement != nil && !status.Placement.Waits() {
 				room++
 			}
 		}

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/psgrid/psg"
@@ -21,6 +22,7 @@ type inbox struct {
 	woken    bool
 	deltas   []psg.Delta
 	resizes  []*resize
+	preempts []*preempt
 	observed map[psg.NodeID]psg.NodeObserved
 }
 
@@ -29,7 +31,23 @@ type batch struct {
 	woken    bool
 	deltas   []psg.Delta
 	resizes  []*resize
+	preempt  *preempt // at most one, and none beside resizes
 	observed []psg.NodeObserved
+}
+
+// answer tells those who wait for a batch's requests: what the cycle decided, or
+// an error that keeps it from them.
+func (b batch) answer(err error) {
+	for _, r := range b.resizes {
+		if err == nil {
+			r.answer <- r.refused
+		} else {
+			r.answer <- err
+		}
+	}
+	if b.preempt != nil {
+		b.preempt.tell(err)
+	}
 }
 
 func newInbox(limit int) *inbox {
@@ -100,6 +118,20 @@ func (b *inbox) resize(r *resize) error {
 	return nil
 }
 
+func (b *inbox) preempt(p *preempt) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed != nil {
+		return b.closed
+	}
+	if len(b.preempts) >= b.limit {
+		return fmt.Errorf("%d preemptions wait for a cycle: %w", len(b.preempts), psg.ErrBusy)
+	}
+	b.preempts = append(b.preempts, p)
+	signal(b.news)
+	return nil
+}
+
 // observe keeps a node's newest telemetry. It does not start a cycle.
 func (b *inbox) observe(seen psg.NodeObserved) {
 	b.mu.Lock()
@@ -116,15 +148,19 @@ func (b *inbox) wake() {
 	signal(b.news)
 }
 
-// take removes up to limit deltas, all resizes and all telemetry.
+// take removes up to limit deltas, all resizes or else the first preemption, and
+// all telemetry.
 func (b *inbox) take(limit int) batch {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := min(limit, len(b.deltas))
 	taken := batch{woken: b.woken, deltas: b.deltas[:n:n], resizes: b.resizes, observed: byNode(b.observed)}
 	b.deltas, b.resizes, b.woken = b.deltas[n:], nil, false
+	if len(taken.resizes) == 0 && len(b.preempts) > 0 {
+		taken.preempt, b.preempts = b.preempts[0], b.preempts[1:]
+	}
 	clear(b.observed)
-	if len(b.deltas) > 0 {
+	if len(b.deltas) > 0 || len(b.preempts) > 0 {
 		signal(b.news)
 	}
 	signal(b.room)
@@ -137,6 +173,9 @@ func (b *inbox) putBack(taken batch) {
 	defer b.mu.Unlock()
 	b.deltas = append(taken.deltas, b.deltas...)
 	b.resizes = append(taken.resizes, b.resizes...)
+	if taken.preempt != nil {
+		b.preempts = slices.Insert(b.preempts, 0, taken.preempt)
+	}
 	signal(b.news)
 }
 
@@ -152,8 +191,11 @@ func (b *inbox) open() {
 func (b *inbox) close(why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	answer(b.resizes, why)
-	b.closed, b.deltas, b.resizes, b.woken = why, nil, nil, false
+	batch{resizes: b.resizes}.answer(why)
+	for _, p := range b.preempts {
+		p.tell(why)
+	}
+	b.closed, b.deltas, b.resizes, b.preempts, b.woken = why, nil, nil, nil, false
 	signal(b.room)
 }
 

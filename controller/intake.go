@@ -23,6 +23,7 @@ func (c *Controller) takeIn(taken batch, now time.Time) []psg.Delta {
 		if !c.state.News(d) {
 			return
 		}
+		d = c.blamed(d)
 		err := c.log.Check(d)
 		if err == nil {
 			err = c.state.Fold(d, c.state.Sequence()+1)

@@ -107,6 +107,8 @@ func orderFor(status *psg.AskStatus, epoch psg.Epoch) (psg.Order, bool) {
 		Refusal: status.Refusal,
 	}
 	switch {
+	case status.Placement != nil && status.Placement.Waits():
+		order.Kind, order.Refusal = psg.Wait, waitsFor(status.Placement)
 	case status.Placement != nil:
 		order.Kind, order.Node, order.Devices = psg.Grant, status.Placement.Node, status.Placement.Devices
 		order.Refusal = nil
@@ -123,15 +125,18 @@ func orderFor(status *psg.AskStatus, epoch psg.Epoch) (psg.Order, bool) {
 
 // tell wakes whoever waits for an ask that changed, publishes the orders that
 // follow from the decisions, and logs a line for each with its reason.
-func (c *Controller) tell(facts, decisions []psg.Delta, resizes []*resize) {
+func (c *Controller) tell(facts, decisions []psg.Delta, taken batch) {
 	for _, d := range facts {
 		if id, ok := subject(d); ok {
 			c.polls.tell(id)
 		}
 	}
 	for _, d := range decisions {
-		id, _ := subject(d)
+		id, answered := subject(d)
 		status := c.state.Ask(id)
+		if !answered || status == nil {
+			continue
+		}
 		if order, answered := orderFor(status, c.state.Epoch()); answered {
 			c.config.Orders(order)
 		}
@@ -139,8 +144,9 @@ func (c *Controller) tell(facts, decisions []psg.Delta, resizes []*resize) {
 		c.noteAsk(status, time.Now())
 		c.logDecision(status)
 	}
-	for _, r := range resizes {
-		r.answer <- r.refused
+	taken.answer(nil)
+	if len(c.state.Waiting()) > 0 {
+		signal(c.evictions.news)
 	}
 }
 

@@ -162,13 +162,6 @@ func (c *Controller) resize(ctx context.Context, r psg.Reservation) ([]psg.Place
 	return held, nil, nil
 }
 
-// answer tells those who wait for resizes that an error keeps from an answer.
-func answer(resizes []*resize, err error) {
-	for _, r := range resizes {
-		r.answer <- err
-	}
-}
-
 // decideResizes returns the placements whose new size fits, in the order they
 // were asked for, and notes why the others do not.
 func (c *Controller) decideResizes(resizes []*resize) []psg.Delta {
@@ -176,7 +169,7 @@ func (c *Controller) decideResizes(resizes []*resize) []psg.Delta {
 	admission := c.state.Admission()
 	for _, r := range resizes {
 		status := c.state.Ask(psg.RequestID(r.Alloc))
-		if status == nil || status.Placement == nil {
+		if status == nil || status.Placement == nil || status.Placement.Waits() {
 			r.refused = fmt.Errorf("allocation %q holds nothing", r.Alloc)
 			continue
 		}

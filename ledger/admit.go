@@ -12,13 +12,19 @@ type Admission struct {
 	state *State
 	held  map[psg.NodeID]*holdings // of the nodes touched, as they would be
 	taken map[psg.RequestID]*psg.Placement
+	asked map[psg.RequestID]*psg.AskStatus
 	// Of those admitted: who makes way for whom.
 	claims map[psg.RequestID]psg.RequestID
 }
 
 // Admission begins a check. It is over once the state changes.
 func (s *State) Admission() *Admission {
-	return &Admission{s, map[psg.NodeID]*holdings{}, map[psg.RequestID]*psg.Placement{}, map[psg.RequestID]psg.RequestID{}}
+	return &Admission{s, map[psg.NodeID]*holdings{}, map[psg.RequestID]*psg.Placement{}, map[psg.RequestID]*psg.AskStatus{}, map[psg.RequestID]psg.RequestID{}}
+}
+
+// Ask counts an ask as asked, for placements of it that are admitted later.
+func (a *Admission) Ask(ask psg.Ask) {
+	a.asked[ask.ID] = &psg.AskStatus{Ask: ask, State: psg.Submitted}
 }
 
 // Admit reports why a decision cannot be folded after those admitted before
@@ -47,7 +53,11 @@ func (a *Admission) give(id psg.RequestID) {
 }
 
 func (a *Admission) place(p *psg.Placement) error {
-	if err := placeable(a.state.asks[p.Ask.ID], p.Ask.ID); err != nil {
+	status := a.state.asks[p.Ask.ID]
+	if status == nil {
+		status = a.asked[p.Ask.ID]
+	}
+	if err := placeable(status, p.Ask.ID); err != nil {
 		return err
 	}
 	old := a.placement(p.Ask.ID)

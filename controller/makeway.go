@@ -1,0 +1,165 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/ledger"
+)
+
+// Stopper ends one allocation in an orchestrator, which may start another in its
+// place.
+type Stopper interface {
+	Stop(ctx context.Context, alloc psg.AllocID) error
+}
+
+// evictions is whether somebody carries stops out, and what wakes them.
+type evictions struct {
+	carried atomic.Bool
+	news    chan struct{} // holds a token while there is somebody new to stop
+}
+
+func (e *evictions) open() bool { return e.carried.Load() }
+
+// MakeWay stops those who make way for others, as committed, and again if they
+// do not end; it checks that this controller leads, and that they still are to
+// make way, before each. It runs until ctx ends: it is one of Config.Duties.
+func (c *Controller) MakeWay(ctx context.Context, to Stopper) error {
+	c.evictions.carried.Store(true)
+	defer c.evictions.carried.Store(false)
+	stopped := map[psg.RequestID]time.Time{}
+	again := time.NewTicker(stopWithin / 4)
+	defer again.Stop()
+	for {
+		if err := c.stopVictims(ctx, to, stopped); ctx.Err() != nil {
+			return ctx.Err()
+		} else if err != nil {
+			c.config.Log.Warn("not stopped", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-c.evictions.news:
+		case <-again.C:
+		}
+	}
+}
+
+// stopVictims stops whoever is in the way and was not stopped lately.
+func (c *Controller) stopVictims(ctx context.Context, to Stopper, stopped map[psg.RequestID]time.Time) error {
+	var orders []psg.Order
+	c.view(func(s *ledger.State) {
+		for _, id := range s.Waiting() {
+			orders = append(orders, stops(s, s.Ask(id).Placement)...)
+		}
+	})
+	due := map[psg.RequestID]time.Time{}
+	for _, order := range orders {
+		due[order.Ask] = stopped[order.Ask]
+	}
+	for id := range stopped {
+		if _, still := due[id]; !still {
+			delete(stopped, id)
+		}
+	}
+	for _, order := range orders {
+		if time.Since(due[order.Ask]) < stopWithin || !c.inWay(order.Ask) {
+			continue
+		}
+		if err := c.mustLead(); err != nil {
+			return err
+		}
+		if err := to.Stop(ctx, order.Alloc); err != nil {
+			return fmt.Errorf("stop %s: %w", order.Alloc, err)
+		}
+		stopped[order.Ask] = time.Now()
+		c.steers.count(false, 1)
+		c.config.Log.Info("preempted", "alloc", order.Alloc, "workload", order.Workload, "node", order.Node)
+	}
+	return nil
+}
+
+func (c *Controller) inWay(victim psg.RequestID) (claimed bool) {
+	c.view(func(s *ledger.State) { _, claimed = s.ClaimedBy(victim) })
+	return claimed
+}
+
+// wayMade grants the room of those for whom all others have made way, and gives
+// up where that can no longer be, or took too long.
+func (c *Controller) wayMade(now time.Time) []psg.Delta {
+	var deltas []psg.Delta
+	for _, id := range c.state.Waiting() {
+		p := *c.state.Ask(id).Placement
+		left, node := c.state.InWay(&p), c.state.Node(p.Node)
+		switch {
+		case !c.ownerWaits(id):
+			deltas = append(deltas, giveUp(p.Ask, "whoever needed it has a place, or has ended", now))
+		case node == nil || !node.Ready:
+			deltas = append(deltas, giveUp(p.Ask, fmt.Sprintf("node %s is not ready", p.Node), now))
+		case len(left) == 0:
+			deltas = append(deltas, psg.Placed{Placement: cleared(p, now)})
+		case !now.Before(p.Expires):
+			deltas = append(deltas, giveUp(p.Ask, fmt.Sprintf("%s did not end within %s", left[0], preemptWithin), now))
+		}
+	}
+	return deltas
+}
+
+// ownerWaits reports whether room that is held on behalf of another ask is of use to
+// it still.
+func (c *Controller) ownerWaits(id psg.RequestID) bool {
+	rest, steers := strings.CutPrefix(string(id), steerPrefix)
+	end := strings.LastIndex(rest, claimSuffix)
+	if !steers || end < 0 {
+		return true
+	}
+	owner := c.state.Ask(psg.RequestID(rest[:end]))
+	return owner != nil && owner.Pending()
+}
+
+// cleared is a placement that no longer waits for others.
+func cleared(p psg.Placement, now time.Time) psg.Placement {
+	p.Victims, p.Since = nil, now
+	if p.Ask.Hold > 0 {
+		p.Expires = now.Add(p.Ask.Hold)
+	} else {
+		p.State, p.Expires = psg.Granted, time.Time{}
+	}
+	return p
+}
+
+// giveUp has an ask wait again as before. One that only held room on behalf of
+// another is over.
+func giveUp(ask psg.Ask, why string, now time.Time) psg.Delta {
+	why = "preemption given up: " + why
+	if hasPrefix(ask.ID, steerPrefix) {
+		return psg.Freed{Ask: ask.ID, State: psg.Released, Reason: why, At: now}
+	}
+	return psg.Refused{Refusal: psg.Refusal{Ask: ask.ID, State: psg.Queued, Summary: why}, At: now}
+}
+
+// blamed says for whom an allocation that has ended made way, if it did.
+func (c *Controller) blamed(d psg.Delta) psg.Delta {
+	freed, ok := d.(psg.Freed)
+	if !ok {
+		return d
+	}
+	if by, claimed := c.state.ClaimedBy(freed.Ask); claimed {
+		freed.Reason = fmt.Sprintf("preempted for %s: %s", by, freed.Reason)
+	}
+	return freed
+}
+
+func hasPrefix(id psg.RequestID, prefix string) bool { return strings.HasPrefix(string(id), prefix) }
+
+// waitsFor says to whoever asked that room is being made.
+func waitsFor(p *psg.Placement) *psg.Refusal {
+	return &psg.Refusal{
+		Ask: p.Ask.ID, State: psg.Queued, Node: p.Node,
+		Summary: fmt.Sprintf("room is being made on %s: %d of lower priority end there", p.Node, len(p.Victims)),
+	}
+}
