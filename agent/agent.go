@@ -1,20 +1,3 @@
-// Package agent is PSG on one node: it measures the node and publishes what it
-// measured. It never decides about workloads, and it yields when the node is
-// short of CPU. cmd/psg-agent runs it and gives it its Publisher.
-//
-// Metrics, by the names they have in psg.Telemetry:
-//
-//	cpu_percent                      busy share of all CPUs, steal included, 0..100
-//	cpu_steal_percent                share that the hypervisor gave to others
-//	memory_used_mb                   total less available, in MiB
-//	memory_available_mb              what new processes can have without swapping, in MiB
-//	load_1m                          runnable and blocked tasks, damped over one minute
-//	pressure_cpu_some_avg10_percent  share of the last 10 s in which some task waited for a CPU
-//	pressure_memory_some_avg10_percent, pressure_io_some_avg10_percent   likewise
-//	agent_degraded                   1 while the agent collects less often, else 0
-//	agent_dropped                    observations dropped since the agent started
-//
-// A metric whose source cannot be read is absent.
 package agent
 
 import (
@@ -22,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -39,9 +23,12 @@ type Config struct {
 	Node psg.NodeID   // whom the measurements are about; required
 	Log  *slog.Logger // required
 
-	Proc string // the proc file system; default "/proc"
+	Proc   string // the proc file system; default "/proc"
+	Sys    string // the sys file system; default "/sys"
+	Cgroup string // where control groups are mounted; default "fs/cgroup" below Sys
 
 	Interval     time.Duration // between collections; default 200 ms
+	SlowFiles    time.Duration // between readings of files that cost the kernel much; default 1 s, or Interval if longer
 	SlowInterval time.Duration // between collections while the node is short of CPU; default 2 s
 	Window       time.Duration // that statistics cover; default 10 s
 	Buffer       int           // observations kept while the Publisher fails, the newest; default 256
@@ -51,8 +38,17 @@ func (c Config) withDefaults() Config {
 	if c.Proc == "" {
 		c.Proc = "/proc"
 	}
+	if c.Sys == "" {
+		c.Sys = "/sys"
+	}
+	if c.Cgroup == "" {
+		c.Cgroup = filepath.Join(c.Sys, "fs/cgroup")
+	}
 	if c.Interval == 0 {
 		c.Interval = 200 * time.Millisecond
+	}
+	if c.SlowFiles == 0 {
+		c.SlowFiles = max(time.Second, c.Interval)
 	}
 	if c.SlowInterval == 0 {
 		c.SlowInterval = max(2*time.Second, c.Interval)
@@ -85,6 +81,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("agent: interval %s is shorter than %s", c.Interval, minInterval)
 	case c.SlowInterval < c.Interval:
 		return fmt.Errorf("agent: slow interval %s is shorter than the interval %s", c.SlowInterval, c.Interval)
+	case c.SlowFiles < c.Interval:
+		return fmt.Errorf("agent: slow files every %s, which is more often than the interval %s", c.SlowFiles, c.Interval)
 	case c.Window < c.SlowInterval:
 		return fmt.Errorf("agent: window %s is shorter than the slow interval %s", c.Window, c.SlowInterval)
 	case c.Window/c.Interval > maxSamples:
@@ -116,7 +114,7 @@ func New(config Config, publisher Publisher) (*Agent, error) {
 	return &Agent{
 		config:    config,
 		publisher: publisher,
-		collector: NewCollector(config.Proc, config.Window, config.Interval, config.Log),
+		collector: NewCollector(config),
 		pace:      pacer{normal: config.Interval, slow: config.SlowInterval},
 		degraded:  newWindow(config.Window, samples),
 		dropped:   newWindow(config.Window, samples),

@@ -71,10 +71,6 @@ func run(t *testing.T, config Config, publisher Publisher) (stop func()) {
 	}
 }
 
-func configOf(n *node) Config {
-	return Config{Node: "node-1", Proc: n.dir, Log: slog.New(slog.DiscardHandler)}
-}
-
 func TestRun_PublishesEveryInterval(t *testing.T) {
 	n := newNode(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -222,6 +218,7 @@ func TestNew_RefusesConfigsThatMakeNoSense(t *testing.T) {
 		"slow interval 1ms": {Node: "n", Log: log, SlowInterval: time.Millisecond},
 		"window 1s":         {Node: "n", Log: log, Window: time.Second},
 		"more than 10000":   {Node: "n", Log: log, Window: time.Hour},
+		"slow files every":  {Node: "n", Log: log, Interval: time.Second, SlowFiles: time.Millisecond},
 		"buffer -1":         {Node: "n", Log: log, Buffer: -1},
 	} {
 		if _, err := New(config, &bus{}); err == nil || !strings.Contains(err.Error(), want) {

@@ -2,85 +2,122 @@ package agent
 
 import (
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"github.com/psgrid/psg"
 )
 
-// Collector reads a node's proc file system and keeps statistics over a window.
-// It keeps the files open and allocates nothing per collection. It is for one
-// goroutine.
+// Collector measures a node and the workloads on it by the kernel's files, and
+// keeps statistics over a window. It keeps the files open and allocates nothing
+// per collection, as long as no device and no workload comes or goes. It is for
+// one goroutine.
 type Collector struct {
-	log     *slog.Logger
-	sources []*source
-	buffer  []byte
-	uses    []Use
+	config    Config
+	log       *slog.Logger
+	sources   []*source
+	metrics   []*metric // in the order they were made
+	workloads *workloads
+	buffer    []byte
 }
 
-// NewCollector returns a collector of the files below proc, whose windows have
-// room for one collection per interval.
-func NewCollector(proc string, window, interval time.Duration, log *slog.Logger) *Collector {
-	c := &Collector{log: log, buffer: make([]byte, 4096)}
-	add := func(path string, parse parser, metrics ...string) {
-		s := &source{proc: proc, path: path, parse: parse, metrics: metrics, values: make([]float64, len(metrics))}
-		for range metrics {
-			s.windows = append(s.windows, newWindow(window, int(window/interval)+1))
+// textSize is more than any text that the kernel writes for what we read, but
+// for a node of hundreds of devices.
+const textSize = 64 << 10
+
+// NewCollector returns a collector of what config says: its Node and Buffer do
+// not matter.
+func NewCollector(config Config) *Collector {
+	config = config.withDefaults()
+	c := &Collector{config: config, log: config.Log, buffer: make([]byte, textSize), workloads: newWorkloads(config)}
+	fixed := func(path string, parse parser, names ...string) {
+		p := &parsed{parse: parse, values: make([]float64, len(names))}
+		for _, name := range names {
+			p.given = append(p.given, c.metric(name))
 		}
-		c.sources = append(c.sources, s)
+		c.add(&source{path: path, reader: p})
 	}
-	add("stat", new(cpuTimes).parse, "cpu_percent", "cpu_steal_percent")
-	add("meminfo", parseMemory, "memory_used_mb", "memory_available_mb")
-	add("loadavg", parseLoad, "load_1m")
-	add("pressure/cpu", parsePressure, "pressure_cpu_some_avg10_percent")
-	add("pressure/memory", parsePressure, "pressure_memory_some_avg10_percent")
-	add("pressure/io", parsePressure, "pressure_io_some_avg10_percent")
+	fixed("stat", new(cpuTimes).parse, "cpu_percent", "cpu_steal_percent", "cpu_iowait_percent")
+	fixed("meminfo", parseMemory, "memory_used_mb", "memory_available_mb", "swap_used_mb")
+	fixed("loadavg", parseLoad, "load_1m")
+	for _, resource := range []string{"cpu", "memory", "io"} {
+		prefix := "pressure_" + resource
+		c.add(&source{path: "pressure/" + resource, every: c.slowly(), reader: &pressure{
+			average: c.metric(prefix + "_some_avg10_percent"),
+			some:    c.metric(prefix + "_some_percent"),
+			full:    c.metric(prefix + "_full_percent"),
+		}})
+	}
+	c.add(&source{path: "diskstats", lines: true, reader: newDisks(config.Sys, c.metric)})
+	c.add(&source{path: "net/dev", lines: true, reader: newLinks(config.Sys, c.metric)})
+	c.add(&source{path: "net/snmp", every: c.slowly(), reader: newSegments(c.metric)})
+	c.add(&source{path: "net/netstat", every: c.slowly(), reader: newLosses(c.metric)})
 	return c
 }
 
+// slowly is how long slow files are left alone: somewhat less than what is
+// asked for, so that a collection that comes early by a little still reads them.
+func (c *Collector) slowly() time.Duration { return c.config.SlowFiles - c.config.Interval/2 }
+
+func (c *Collector) add(s *source) {
+	s.full = append([]byte(filepath.Join(c.config.Proc, s.path)), 0)
+	c.sources = append(c.sources, s)
+}
+
+// metric returns the metric of a name, a new one if there is none yet.
+func (c *Collector) metric(name string) *metric {
+	for _, m := range c.metrics {
+		if m.name == name {
+			return m
+		}
+	}
+	m := &metric{name: name, window: newWindow(c.config.Window, int(c.config.Window/c.config.Interval)+1)}
+	c.metrics = append(c.metrics, m)
+	return m
+}
+
 // Collect reads every source that is due. A source that fails is logged once,
-// forgets its window, and is left alone for a while that doubles up to a minute.
+// forgets its values, and is left alone for a while that doubles up to a minute;
+// the others are read all the same.
 func (c *Collector) Collect(now time.Time) {
 	for _, s := range c.sources {
-		if now.Before(s.retryAt) {
-			continue
-		}
-		was := s.err
-		s.collect(now, c.buffer)
-		switch {
-		case s.err != nil && was == nil:
+		switch changed := s.collect(now, c.buffer); {
+		case changed && s.err != nil:
 			c.log.Warn("telemetry source cannot be read", "source", s.path, "error", s.err)
-		case s.err == nil && was != nil:
+		case changed:
 			c.log.Info("telemetry source can be read again", "source", s.path)
 		}
 	}
+	c.workloads.collect(now, c.buffer)
 }
 
 // Telemetry returns the statistics of every metric that has values, as of the
 // last collection.
 func (c *Collector) Telemetry(at time.Time) psg.Telemetry {
 	// Room for the agent's own two, too.
-	metrics := make(map[string]psg.Stats, 2+2*len(c.sources))
-	for _, s := range c.sources {
-		for i, w := range s.windows {
-			if w.n > 0 {
-				metrics[s.metrics[i]] = w.stats()
-			}
+	metrics := make(map[string]psg.Stats, 2+len(c.metrics))
+	for _, m := range c.metrics {
+		if m.window.n > 0 {
+			metrics[m.name] = m.window.stats()
 		}
 	}
 	return psg.Telemetry{At: at, Metrics: metrics}
 }
 
-// Last returns the latest value of one metric.
+// Last returns the latest value of one of the node's metrics.
 func (c *Collector) Last(metric string) (value float64, ok bool) {
-	for _, s := range c.sources {
-		for i, name := range s.metrics {
-			if name == metric && s.windows[i].n > 0 {
-				return s.windows[i].last(), true
-			}
+	for _, m := range c.metrics {
+		if m.name == metric {
+			return m.last()
 		}
 	}
 	return 0, false
 }
+
+// Uses returns the use of every task that runs on the node, ordered by
+// allocation and task. It is the collector's own memory: valid until the next
+// Collect, and not to be changed.
+func (c *Collector) Uses() []Use { return c.workloads.uses }
 
 // Reading is what one source of a Collector gave last.
 type Reading struct {
@@ -93,14 +130,24 @@ type Reading struct {
 func (c *Collector) Readings() []Reading {
 	readings := make([]Reading, len(c.sources))
 	for i, s := range c.sources {
-		readings[i] = Reading{Path: s.path, Metrics: s.metrics, Err: s.err}
+		readings[i] = Reading{Path: s.path, Err: s.err}
+		for _, m := range s.reader.metrics() {
+			readings[i].Metrics = append(readings[i].Metrics, m.name)
+		}
 	}
 	return readings
+}
+
+// Groups says how the node's control groups are laid out, for people, and why
+// workloads cannot be looked for in them, if so.
+func (c *Collector) Groups() (layout string, err error) {
+	return c.workloads.groups.hierarchy.String(), c.workloads.walked.err
 }
 
 // Close closes the files. A later Collect opens them again.
 func (c *Collector) Close() {
 	for _, s := range c.sources {
-		s.close()
+		s.file.close()
 	}
+	c.workloads.close()
 }

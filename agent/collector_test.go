@@ -3,62 +3,18 @@ package agent
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
-// node is a proc file system in a directory.
-type node struct {
-	t          testing.TB
-	dir        string
-	busy, idle int
-}
-
-func newNode(t testing.TB) *node {
-	n := &node{t: t, dir: t.TempDir()}
-	if err := os.Mkdir(filepath.Join(n.dir, "pressure"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	n.spend(1000, 1000)
-	n.write("meminfo", "MemTotal:       4096 kB\nMemFree:  0 kB\nMemAvailable:   1024 kB\n")
-	n.write("loadavg", "1.50 1.00 0.50 1/2 3\n")
-	for _, resource := range []string{"cpu", "memory", "io"} {
-		n.write("pressure/"+resource, "some avg10=2.50 avg60=0.00 avg300=0.00 total=0\n")
-	}
-	return n
-}
-
-func (n *node) write(path, text string) {
-	n.t.Helper()
-	if err := os.WriteFile(filepath.Join(n.dir, path), []byte(text), 0o644); err != nil {
-		n.t.Fatal(err)
-	}
-}
-
-// spend lets CPU time pass, in ticks.
-func (n *node) spend(busy, idle int) {
-	n.t.Helper()
-	n.busy += busy
-	n.idle += idle
-	n.write("stat", fmt.Sprintf("cpu  %d 0 0 %d 0 0 0 0 0 0\n", n.busy, n.idle))
-}
-
-func (n *node) remove(path string) {
-	n.t.Helper()
-	if err := os.Remove(filepath.Join(n.dir, path)); err != nil {
-		n.t.Fatal(err)
-	}
-}
-
 func collectorOf(t testing.TB, n *node, log *slog.Logger) *Collector {
-	c := NewCollector(n.dir, 10*time.Second, 200*time.Millisecond, log)
+	config := configOf(n)
+	config.Log = log
+	c := NewCollector(config)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -72,20 +28,37 @@ func TestCollector_MeasuresEveryMetric(t *testing.T) {
 		t.Error("CPU use is known after one reading")
 	}
 	n.spend(30, 10)
-	at = at.Add(200 * time.Millisecond)
+	n.progress()
+	at = at.Add(time.Second)
 	c.Collect(at)
 
 	got := c.Telemetry(at)
 	want := map[string]float64{
-		"cpu_percent": 75, "cpu_steal_percent": 0,
-		"memory_used_mb": 3, "memory_available_mb": 1,
+		"cpu_percent": 75, "cpu_steal_percent": 0, "cpu_iowait_percent": 0,
+		"memory_used_mb": 3, "memory_available_mb": 1, "swap_used_mb": 2,
 		"load_1m":                            1.5,
 		"pressure_cpu_some_avg10_percent":    2.5,
 		"pressure_memory_some_avg10_percent": 2.5,
 		"pressure_io_some_avg10_percent":     2.5,
+		"pressure_cpu_some_percent":          50, "pressure_cpu_full_percent": 25,
+		"pressure_memory_some_percent": 50, "pressure_memory_full_percent": 25,
+		"pressure_io_some_percent": 50, "pressure_io_full_percent": 25,
+		"tcp_retransmits_per_s": 2, "tcp_retransmits_percent": 10,
+		"tcp_lost_retransmits_per_s": 1, "tcp_timeouts_per_s": 3, "tcp_listen_drops_per_s": 5,
+	}
+	for name, value := range map[string]float64{"read_mbps": 4, "write_mbps": 1, "read_iops": 8, "write_iops": 2, "latency_ms": 5, "busy_percent": 50} {
+		want["disk_"+name], want["disk/nvme0n1/"+name], want["disk/dm-0/"+name] = value, value, value
+	}
+	for name, value := range map[string]float64{"received_mbits": 8, "sent_mbits": 16, "errors_per_s": 3, "drops_per_s": 7} {
+		want["network_"+name], want["network/eth0/"+name] = value, value
 	}
 	if !got.At.Equal(at) || len(got.Metrics) != len(want) {
 		t.Errorf("at %v: %d metrics, want %d", got.At, len(got.Metrics), len(want))
+	}
+	for name := range got.Metrics {
+		if _, ok := want[name]; !ok {
+			t.Errorf("there is a metric %s, too", name)
+		}
 	}
 	for name, value := range want {
 		if s := got.Metrics[name]; s.Last != value || s.Mean != value || s.P99 != value {
@@ -116,7 +89,7 @@ func TestCollector_FailingSourceIsReportedOnceAndLeftAlone(t *testing.T) {
 	}
 
 	// It failed at 0, 1, 3 and 7 s; the next try is at 15 s.
-	n.write("pressure/io", "some avg10=9.00 \n")
+	n.write("pressure/io", "some avg10=9.00 total=0\n")
 	c.Collect(time.Unix(114, 900_000_000))
 	if _, ok := c.Last("pressure_io_some_avg10_percent"); ok {
 		t.Error("the source was tried before its time")
@@ -135,6 +108,9 @@ func TestCollector_ForgetsWhatItCanNoLongerRead(t *testing.T) {
 	c := collectorOf(t, n, slog.New(slog.DiscardHandler))
 	at := time.Unix(100, 0)
 	c.Collect(at)
+	if _, ok := c.Last("load_1m"); !ok {
+		t.Fatal("no load")
+	}
 	n.write("loadavg", "gone\n")
 	c.Collect(at.Add(time.Second))
 	if _, ok := c.Last("load_1m"); ok {
@@ -148,22 +124,26 @@ func TestCollector_ForgetsWhatItCanNoLongerRead(t *testing.T) {
 
 func TestCollect_AllocatesNothing(t *testing.T) {
 	n := newNode(t)
+	for range 5 {
+		n.unifiedTask("web")
+	}
 	c := collectorOf(t, n, slog.New(slog.DiscardHandler))
 	at := time.Unix(100, 0)
-	busy := 0
 	allocs := testing.AllocsPerRun(200, func() {
 		at = at.Add(200 * time.Millisecond)
-		busy++
 		c.Collect(at)
 	})
+	if len(c.Uses()) != 5 {
+		t.Fatalf("%d tasks are measured, want 5", len(c.Uses()))
+	}
 	if allocs != 0 {
 		t.Errorf("%v allocations per collection", allocs)
 	}
 }
 
-// BenchmarkCollect measures this machine's own proc file system.
+// BenchmarkCollect measures this machine's own files.
 func BenchmarkCollect(b *testing.B) {
-	c := NewCollector("/proc", 10*time.Second, 200*time.Millisecond, slog.New(slog.DiscardHandler))
+	c := NewCollector(Config{Log: slog.New(slog.DiscardHandler)})
 	defer c.Close()
 	at := time.Now()
 	b.Run("collect", func(b *testing.B) {

@@ -20,7 +20,8 @@ const (
 
 var errCPU = errors.New(`no line "cpu" with eight counters`)
 
-// parse gives busy and stolen CPU, in percent of all CPUs.
+// parse gives busy and stolen CPU and that which waited for a disk, in percent
+// of all CPUs.
 func (c *cpuTimes) parse(text []byte, values []float64) (bool, error) {
 	rest, ok := bytes.CutPrefix(text, []byte("cpu "))
 	if !ok {
@@ -46,13 +47,17 @@ func (c *cpuTimes) parse(text []byte, values []float64) (bool, error) {
 	if ready {
 		values[0] = 100 * (total - spent[idleField] - spent[iowaitField]) / total
 		values[1] = 100 * spent[stealField] / total
+		values[2] = 100 * spent[iowaitField] / total
 	}
 	return ready, nil
 }
 
-var errMemory = errors.New(`no lines "MemTotal:" and "MemAvailable:" in kB`)
+var (
+	errMemory = errors.New(`no lines "MemTotal:" and "MemAvailable:" in kB`)
+	errSwap   = errors.New(`no lines "SwapTotal:" and "SwapFree:" in kB`)
+)
 
-// parseMemory gives used and available memory, in MiB.
+// parseMemory gives used and available memory and used swap space, in MiB.
 func parseMemory(text []byte, values []float64) (bool, error) {
 	total, ok1 := kilobytes(text, "MemTotal:")
 	available, ok2 := kilobytes(text, "MemAvailable:")
@@ -61,6 +66,12 @@ func parseMemory(text []byte, values []float64) (bool, error) {
 	}
 	values[0] = float64(total-available) / 1024
 	values[1] = float64(available) / 1024
+	swap, ok1 := kilobytes(text, "SwapTotal:")
+	free, ok2 := kilobytes(text, "SwapFree:")
+	if !ok1 || !ok2 || free > swap {
+		return false, errSwap
+	}
+	values[2] = float64(swap-free) / 1024
 	return true, nil
 }
 
@@ -85,20 +96,53 @@ func parseLoad(text []byte, values []float64) (bool, error) {
 	return true, nil
 }
 
-var errPressure = errors.New(`no line "some avg10=" at its start`)
+// line cuts the first line off, without its end.
+func line(text []byte) (first, rest []byte) {
+	if end := bytes.IndexByte(text, '\n'); end >= 0 {
+		return text[:end], text[end+1:]
+	}
+	return text, nil
+}
 
-// parsePressure gives the share of 10 s in which some task was stalled.
-func parsePressure(text []byte, values []float64) (bool, error) {
-	rest, ok := bytes.CutPrefix(text, []byte("some avg10="))
-	if !ok {
-		return false, errPressure
+// field cuts the first word off a line: what stands between spaces.
+func field(text []byte) (word, rest []byte) {
+	text = bytes.TrimLeft(text, " ")
+	if end := bytes.IndexByte(text, ' '); end >= 0 {
+		return text[:end], text[end+1:]
 	}
-	share, rest, ok := decimal(rest)
-	if !ok || len(rest) == 0 || rest[0] != ' ' {
-		return false, errPressure
+	return text, nil
+}
+
+// numbers reads as many unsigned integers as into has room for, which are what
+// a line begins with.
+func numbers(text []byte, into []uint64) bool {
+	for i := range into {
+		n, rest, ok := number(bytes.TrimLeft(text, " "))
+		if !ok || len(rest) > 0 && rest[0] != ' ' {
+			return false
+		}
+		into[i], text = n, rest
 	}
-	values[0] = share
-	return true, nil
+	return true
+}
+
+// keyed finds the number of a line "key number".
+func keyed(text []byte, key string) (uint64, bool) {
+	for len(text) > 0 {
+		var first []byte
+		first, text = line(text)
+		if len(first) > len(key) && first[len(key)] == ' ' && string(first[:len(key)]) == key {
+			n, rest, ok := number(first[len(key)+1:])
+			return n, ok && len(rest) == 0
+		}
+	}
+	return 0, false
+}
+
+// whole reads a text that is one number and the end of its line.
+func whole(text []byte) (uint64, bool) {
+	n, rest, ok := number(text)
+	return n, ok && len(rest) == 1 && rest[0] == '\n'
 }
 
 // number reads an unsigned integer.

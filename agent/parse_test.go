@@ -12,9 +12,8 @@ func TestParse_ReadsWhatTheKernelWrites(t *testing.T) {
 		text  string
 		want  []float64
 	}{
-		"meminfo":  {parseMemory, "MemTotal:       24684092 kB\nMemFree:        20713820 kB\nMemAvailable:   12342046 kB\nBuffers: 1 kB\n", []float64{12052.779296875, 12052.779296875}},
-		"loadavg":  {parseLoad, "5.79 2.79 1.42 1/234 5678\n", []float64{5.79}},
-		"pressure": {parsePressure, "some avg10=25.03 avg60=37.69 avg300=34.90 total=351143351\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n", []float64{25.03}},
+		"meminfo": {parseMemory, "MemTotal:       24684092 kB\nMemFree:        20713820 kB\nMemAvailable:   12342046 kB\nBuffers: 1 kB\nSwapTotal: 4096 kB\nSwapFree: 1024 kB\n", []float64{12052.779296875, 12052.779296875, 3}},
+		"loadavg": {parseLoad, "5.79 2.79 1.42 1/234 5678\n", []float64{5.79}},
 	} {
 		values := make([]float64, len(test.want))
 		ready, err := test.parse([]byte(test.text), values)
@@ -31,7 +30,7 @@ func TestParse_ReadsWhatTheKernelWrites(t *testing.T) {
 
 func TestCPU_SharesSinceTheReadingBefore(t *testing.T) {
 	var c cpuTimes
-	values := make([]float64, 2)
+	values := make([]float64, 3)
 	for _, step := range []struct {
 		text        string
 		ready       bool
@@ -58,13 +57,12 @@ func TestParse_RefusesOtherText(t *testing.T) {
 		parse parser
 		texts []string
 	}{
-		"stat":     {new(cpuTimes).parse, []string{"", "cpu0 1 2 3 4 5 6 7 8\n", "cpu  1 2 3 4 5 6 7\n", "cpu  1 2 3 4 5 6 7 -8\n", "cpu  18446744073709551616 0 0 0 0 0 0 0\n"}},
-		"meminfo":  {parseMemory, []string{"", "MemTotal: 5 kB\n", "MemTotal: 5 kB\nMemAvailable: 6 kB\n", "MemTotal: 5\nMemAvailable: 4\n", "MemTotal: 5 kB\nXMemAvailable: 4 kB\n", "MemTotal: 5 kB\nMemAvailable: 4 k"}},
-		"loadavg":  {parseLoad, []string{"", "5", "5.", "x.1 ", "-1.0 ", "1.0", "1. 0 "}},
-		"pressure": {parsePressure, []string{"", "full avg10=0.00 \n", "some avg10=NaN \n", "some avg10=0.0"}},
+		"stat":    {new(cpuTimes).parse, []string{"", "cpu0 1 2 3 4 5 6 7 8\n", "cpu  1 2 3 4 5 6 7\n", "cpu  1 2 3 4 5 6 7 -8\n", "cpu  18446744073709551616 0 0 0 0 0 0 0\n"}},
+		"meminfo": {parseMemory, []string{"", "MemTotal: 5 kB\n", "MemTotal: 5 kB\nMemAvailable: 6 kB\n", "MemTotal: 5\nMemAvailable: 4\n", "MemTotal: 5 kB\nXMemAvailable: 4 kB\n", "MemTotal: 5 kB\nMemAvailable: 4 k", "MemTotal: 5 kB\nMemAvailable: 4 kB\n", "MemTotal: 5 kB\nMemAvailable: 4 kB\nSwapTotal: 1 kB\nSwapFree: 2 kB\n"}},
+		"loadavg": {parseLoad, []string{"", "5", "5.", "x.1 ", "-1.0 ", "1.0", "1. 0 "}},
 	} {
 		for _, text := range test.texts {
-			if ready, err := test.parse([]byte(text), make([]float64, 2)); err == nil || ready {
+			if ready, err := test.parse([]byte(text), make([]float64, 3)); err == nil || ready {
 				t.Errorf("%s: %q was accepted", name, text)
 			}
 		}
@@ -75,15 +73,15 @@ func TestParse_RefusesOtherText(t *testing.T) {
 // range it has.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
-		"cpu  1000 0 0 5000 100 0 0 0 0 0\n", "MemTotal: 5 kB\nMemAvailable: 4 kB\n",
-		"5.79 2.79 1.42 1/234 5678\n", "some avg10=25.03 avg60=37.69\n", "0." + strings.Repeat("0", 400) + "1 ",
+		"cpu  1000 0 0 5000 100 0 0 0 0 0\n", "MemTotal: 5 kB\nMemAvailable: 4 kB\nSwapTotal: 1 kB\nSwapFree: 1 kB\n",
+		"5.79 2.79 1.42 1/234 5678\n", "0." + strings.Repeat("0", 400) + "1 ",
 	} {
 		f.Add([]byte(seed), []byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, first, second []byte) {
-		for i, parse := range []parser{new(cpuTimes).parse, parseMemory, parseLoad, parsePressure} {
+		for i, parse := range []parser{new(cpuTimes).parse, parseMemory, parseLoad} {
 			for _, text := range [][]byte{first, second} {
-				values := make([]float64, 2)
+				values := make([]float64, 3)
 				if ready, err := parse(text, values); err != nil || !ready {
 					continue
 				}

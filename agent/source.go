@@ -1,11 +1,7 @@
 package agent
 
 import (
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"syscall"
 	"time"
 )
 
@@ -15,77 +11,91 @@ const (
 	maxBackoff = time.Minute
 )
 
-// parser reads the metrics of one source from its text. It reports false when
-// there is nothing to say yet, such as a rate after the first reading.
+// reader makes metrics of a text. It keeps nothing of the text.
+type reader interface {
+	read(at time.Time, text []byte) error
+	// metrics are those that it gives now, in a fixed order.
+	metrics() []*metric
+	// forget drops the metrics' values and what was counted so far.
+	forget()
+}
+
+// source is one file and what is made of it.
+type source struct {
+	path   string // below proc
+	full   []byte // with a zero byte at the end
+	lines  bool   // a text of many records
+	every  time.Duration
+	reader reader
+
+	file    file
+	dueAt   time.Time
+	err     error // why it cannot be read
+	backoff time.Duration
+}
+
+// collect reads the source if it is due, and reports whether that failed for
+// the first time, or worked again.
+func (s *source) collect(now time.Time, buffer []byte) (changed bool) {
+	if now.Before(s.dueAt) {
+		return false
+	}
+	was := s.err
+	if s.err = s.read(now, buffer); s.err != nil {
+		s.file.close()
+		s.reader.forget()
+		s.backoff = min(max(2*s.backoff, minBackoff), maxBackoff)
+		s.dueAt = now.Add(s.backoff)
+	} else {
+		s.backoff, s.dueAt = 0, now.Add(s.every)
+	}
+	return (s.err == nil) != (was == nil)
+}
+
+func (s *source) read(now time.Time, buffer []byte) error {
+	var text []byte
+	var err error
+	if s.lines {
+		text, err = s.file.readRecords(s.full, buffer)
+	} else {
+		text, err = s.file.read(s.full, buffer)
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", s.full[:len(s.full)-1], err)
+	}
+	if err := s.reader.read(now, text); err != nil {
+		return fmt.Errorf("parse %s: %w", s.full[:len(s.full)-1], err)
+	}
+	return nil
+}
+
+// parser reads the values of a fixed list of metrics from a text. It reports
+// false when there is nothing to say yet, such as a rate after the first
+// reading.
 type parser func(text []byte, values []float64) (ready bool, err error)
 
-// source is one file and the metrics it gives.
-type source struct {
-	proc, path string
-	parse      parser
-	metrics    []string
-	windows    []*window // one per metric, as is values
-	values     []float64
-
-	file    *os.File // nil while it cannot be read
-	err     error    // why not
-	backoff time.Duration
-	retryAt time.Time
+// parsed is the reader of a text that always gives the same metrics.
+type parsed struct {
+	parse  parser
+	values []float64
+	given  []*metric // one per value
 }
 
-func (s *source) collect(now time.Time, buffer []byte) {
-	ready, err := s.read(buffer)
-	if s.err = err; err != nil {
-		s.close()
-		s.backoff = min(max(2*s.backoff, minBackoff), maxBackoff)
-		s.retryAt = now.Add(s.backoff)
-		for _, w := range s.windows {
-			w.clear()
-		}
-		return
+func (p *parsed) read(at time.Time, text []byte) error {
+	ready, err := p.parse(text, p.values)
+	if err != nil || !ready {
+		return err
 	}
-	s.backoff, s.retryAt = 0, time.Time{}
-	if !ready {
-		return
+	for i, m := range p.given {
+		m.put(at, p.values[i])
 	}
-	for i, w := range s.windows {
-		w.push(now, s.values[i])
-	}
+	return nil
 }
 
-// read reads the beginning of the file, as much as buffer takes, which is more
-// than any parser needs.
-func (s *source) read(buffer []byte) (ready bool, err error) {
-	if s.file == nil {
-		if s.file, err = os.Open(filepath.Join(s.proc, s.path)); err != nil {
-			return false, err
-		}
-	}
-	n, err := readOnce(s.file, buffer)
-	if err != nil {
-		return false, fmt.Errorf("read %s: %w", s.file.Name(), err)
-	}
-	if ready, err = s.parse(buffer[:n], s.values); err != nil {
-		return false, fmt.Errorf("parse %s: %w", s.file.Name(), err)
-	}
-	return ready, nil
-}
+func (p *parsed) metrics() []*metric { return p.given }
 
-// readOnce reads from the start of a file with one system call: the kernel
-// makes the whole text anew for each, and File.ReadAt would make a second to
-// see the end.
-func readOnce(file *os.File, buffer []byte) (int, error) {
-	for {
-		n, err := syscall.Pread(int(file.Fd()), buffer, 0)
-		if !errors.Is(err, syscall.EINTR) {
-			return n, err
-		}
-	}
-}
-
-func (s *source) close() {
-	if s.file != nil {
-		s.file.Close() // only ever read
-		s.file = nil
+func (p *parsed) forget() {
+	for _, m := range p.given {
+		m.forget()
 	}
 }

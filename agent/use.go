@@ -40,8 +40,3 @@ type Cgroups struct {
 	IO      string // blkio of version 1
 	Freezer string
 }
-
-// Uses returns the use of every task that runs on the node, ordered by
-// allocation and task. It is the collector's own memory: valid until the next
-// Collect, and not to be changed.
-func (c *Collector) Uses() []Use { return c.uses }

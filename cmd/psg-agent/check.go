@@ -17,7 +17,7 @@ const checkPause = 500 * time.Millisecond
 
 // check measures twice and prints every metric, or why there is none.
 func check(ctx context.Context, proc string, stdout io.Writer) error {
-	c := agent.NewCollector(proc, 10*time.Second, checkPause, slog.New(slog.DiscardHandler))
+	c := agent.NewCollector(agent.Config{Proc: proc, Interval: checkPause, Log: slog.New(slog.DiscardHandler)})
 	defer c.Close()
 	c.Collect(time.Now())
 	select {
