@@ -12,17 +12,19 @@ import (
 	"github.com/psgrid/psg/hclspec"
 )
 
-// answer is what one policy says of all rows.
+// answer is what one policy says of all rows; the zero answer is that of none.
 type answer struct {
-	policy   *policy
+	by       *policy
 	denials  []psg.Denial
 	scorings []psg.Scoring
-	texts    func(row int) []string // reasons of a row, sorted; nil where denials hold them all
+	says     interface{ texts(row int) []string } // reasons of a row, sorted; nil where denials hold them all
 }
+
+func (v verdicts) texts(row int) []string { return v[row].denials }
 
 // addTo adds the answer to a ruling.
 func (a *answer) addTo(ruling *psg.Ruling) {
-	if a.policy.spec.Mode == hclspec.Audit {
+	if a.by != nil && a.by.spec.Mode == hclspec.Audit {
 		ruling.Audit = append(ruling.Audit, a.denials...)
 		return
 	}
@@ -40,8 +42,8 @@ func joined[T any](a, b []T) []T {
 
 // why are the texts of a row.
 func (a *answer) why(row int) []string {
-	if a.texts != nil {
-		return a.texts(row)
+	if a.says != nil {
+		return a.says.texts(row)
 	}
 	var texts []string
 	for _, denial := range a.denials {
@@ -54,18 +56,23 @@ func (a *answer) why(row int) []string {
 
 // explain is the ruling's Explain; nil where its denials hold all reasons.
 // Rejections in audit mode deny every row, before what the policy denies.
-func explain(answers []*answer, rejected map[*policy][]psg.Reason) func(int) (denied, audit []psg.Reason) {
-	if !slices.ContainsFunc(answers, func(a *answer) bool { return a.texts != nil }) {
+func explain(all []asked) func(int) (denied, audit []psg.Reason) {
+	asks := false
+	for i := range all {
+		asks = asks || all[i].answer.says != nil
+	}
+	if !asks {
 		return nil
 	}
 	return func(row int) (denied, audit []psg.Reason) {
-		for _, a := range answers {
+		for i := range all {
+			a := &all[i]
+			audit = append(audit, a.rejected...)
 			to := &denied
-			if a.policy.spec.Mode == hclspec.Audit {
+			if a.policy != nil && a.policy.spec.Mode == hclspec.Audit {
 				to = &audit
-				audit = append(audit, rejected[a.policy]...)
 			}
-			for _, text := range a.why(row) {
+			for _, text := range a.answer.why(row) {
 				*to = append(*to, psg.Reason{Source: a.policy.source(), Text: text})
 			}
 		}
@@ -123,8 +130,8 @@ const maxReasons = 64
 
 // answerOf turns verdicts into an answer: one denial for each distinct reason,
 // in the order of their text.
-func answerOf(p *policy, c verdicts) *answer {
-	a := &answer{policy: p}
+func answerOf(p *policy, c verdicts) answer {
+	a := answer{by: p}
 	denials, scorings := map[string]psg.Bitmap{}, map[score]psg.Bitmap{}
 	for row, v := range c {
 		for _, reason := range v.denials {
@@ -146,7 +153,7 @@ func answerOf(p *policy, c verdicts) *answer {
 			all.Or(denial.Rows)
 		}
 		a.denials = []psg.Denial{{Reason: psg.Reason{Source: p.source(), Text: dependsOnNode}, Rows: all}}
-		a.texts = func(row int) []string { return c[row].denials }
+		a.says = c
 	}
 	return a
 }

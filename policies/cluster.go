@@ -19,11 +19,14 @@ func (t *total) offer(node *psg.Node, gpus gpuUse) {
 	t.capacityMilli += gpus.capacity
 }
 
-func (t *total) hold(p *psg.Placement) {
-	t.placed++
-	t.used = t.used.Add(p.Request)
+// hold counts a placement times times.
+func (t *total) hold(p *psg.Placement, times int64) {
+	t.placed += times
+	for dimension := range t.used {
+		t.used[dimension] += times * p.Request[dimension]
+	}
 	for _, share := range p.Devices {
-		t.usedMilli += share.MilliGPU
+		t.usedMilli += times * share.MilliGPU
 	}
 }
 
@@ -36,6 +39,7 @@ func (t *total) fields() [][2]*ast.Term {
 
 // serviceTotal is one service's instances, by failure domain.
 type serviceTotal struct {
+	registered      bool
 	placed, planned int64
 	domains         map[string]int64
 }
@@ -59,43 +63,72 @@ func entry[T any](totals map[string]*T, name string) *T {
 	return t
 }
 
-// clusterDocument is data.cluster.
-func clusterDocument(snapshot *psg.Snapshot, residents [][]resident) *ast.Term {
-	var all total
-	tenants, domains := map[string]*total{}, map[string]*total{}
-	services := map[string]*serviceTotal{}
+// totals are what data.cluster is made of.
+type totals struct {
+	all              total
+	tenants, domains map[string]*total
+	services         map[string]*serviceTotal
+}
+
+func totalsOf(snapshot *psg.Snapshot, residents func(row int) []resident) *totals {
+	t := &totals{tenants: map[string]*total{}, domains: map[string]*total{}, services: map[string]*serviceTotal{}}
 	for i := range snapshot.Workloads {
 		w := &snapshot.Workloads[i]
-		s := entry(services, service(w.ID))
+		s := entry(t.services, service(w.ID))
+		s.registered = true
 		if !w.Type.EveryNode() {
 			s.planned += int64(w.Count)
 		}
 	}
 	for row := range snapshot.Nodes {
-		node := &snapshot.Nodes[row]
-		gpus := gpuUseOf(node, residents[row])
-		where := entry(domains, domain(node))
-		all.offer(node, gpus)
-		where.offer(node, gpus)
-		for _, r := range residents[row] {
-			all.hold(r.placement)
-			where.hold(r.placement)
-			s := entry(services, service(r.placement.Ask.Workload))
-			s.placed++
-			if s.domains == nil {
-				s.domains = map[string]int64{}
-			}
-			s.domains[domain(node)]++
-			if r.workload != nil {
-				entry(tenants, string(r.workload.Tenant)).hold(r.placement)
-			}
+		node, held := &snapshot.Nodes[row], residents(row)
+		gpus := gpuUseOf(node, held)
+		t.all.offer(node, gpus)
+		entry(t.domains, domain(node)).offer(node, gpus)
+		t.count(node, held, 1)
+	}
+	return t
+}
+
+// count adds what a node's residents hold, times times: -1 takes them away.
+func (t *totals) count(node *psg.Node, residents []resident, times int64) {
+	where := domain(node)
+	for _, r := range residents {
+		t.all.hold(r.placement, times)
+		entry(t.domains, where).hold(r.placement, times)
+		name := service(r.placement.Ask.Workload)
+		s := entry(t.services, name)
+		s.placed += times
+		if s.domains == nil {
+			s.domains = map[string]int64{}
+		}
+		if s.domains[where] += times; s.domains[where] == 0 {
+			delete(s.domains, where)
+		}
+		if s.placed == 0 && !s.registered {
+			delete(t.services, name)
+		}
+		if r.workload == nil {
+			continue
+		}
+		tenant := string(r.workload.Tenant)
+		if entry(t.tenants, tenant).hold(r.placement, times); t.tenants[tenant].placed == 0 {
+			delete(t.tenants, tenant)
 		}
 	}
-	fields := append(all.fields(),
-		field("tenants", objectOf(tenants, func(t *total) *ast.Term { return ast.ObjectTerm(t.fields()[:2]...) })),
-		field("domains", objectOf(domains, func(t *total) *ast.Term { return ast.ObjectTerm(t.fields()...) })),
-		field("services", objectOf(services, (*serviceTotal).document)))
+}
+
+func (t *totals) document() *ast.Term {
+	fields := append(t.all.fields(),
+		field("tenants", objectOf(t.tenants, func(t *total) *ast.Term { return ast.ObjectTerm(t.fields()[:2]...) })),
+		field("domains", objectOf(t.domains, func(t *total) *ast.Term { return ast.ObjectTerm(t.fields()...) })),
+		field("services", objectOf(t.services, (*serviceTotal).document)))
 	return ast.ObjectTerm(fields...)
+}
+
+// clusterDocument is data.cluster.
+func clusterDocument(snapshot *psg.Snapshot, residents [][]resident) *ast.Term {
+	return totalsOf(snapshot, func(row int) []resident { return residents[row] }).document()
 }
 
 func objectOf[T any](totals map[string]*T, document func(*T) *ast.Term) *ast.Term {

@@ -10,33 +10,30 @@ import (
 	"github.com/psgrid/psg"
 )
 
-// columnar has policy i decide on all rows at once; nil if it has to be
-// evaluated pair by pair. The view q is for may differ from the table's, v, on
+// columnar has policy i decide on all rows at once; false if it has to be
+// evaluated pair by pair. The view a is for may differ from the table's, v, on
 // some rows: where it does, and where the columns cannot say, pairs are judged
 // one by one.
-func (s *Set) columnar(ctx context.Context, i int, c *class, q *pairing, v *view) *answer {
-	if q.policy.unreadable(v.surroundings) != "" {
-		return nil
+func (s *Set) columnar(ctx context.Context, i int, c *class, a *asked, v *view) bool {
+	if a.policy.unreadable(v.surroundings) != "" {
+		return false
 	}
 	s.table.mu.Lock()
 	program := s.programOf(ctx, i, c)
 	if program == nil {
 		s.table.mu.Unlock()
-		return nil
+		return false
 	}
 	s.table.advance(v)
 	d := program.decide(&s.table)
 	s.table.mu.Unlock()
 	if d.doubt.Count() > maxWrong {
-		return nil
+		return false
 	}
-	o := &outcome{program: program, decided: d, pairing: q, table: v}
-	o.judge(ctx)
-	a := o.answer()
-	if !s.spotCheck(ctx, o, a) {
-		return nil
-	}
-	return a
+	a.outcome = outcome{program: program, decided: d, pairing: &a.pairing, table: v}
+	a.outcome.judge(ctx)
+	a.answer = a.outcome.answer()
+	return s.spotCheck(ctx, &a.outcome, &a.answer)
 }
 
 // outcome is what a program decided, kept to explain it.
@@ -69,10 +66,10 @@ func (o *outcome) judge(ctx context.Context) {
 }
 
 // answer puts together what was decided and what was judged.
-func (o *outcome) answer() *answer {
-	a := &answer{policy: o.pairing.policy, denials: o.decided.denials, scorings: o.decided.scorings}
+func (o *outcome) answer() answer {
+	a := answer{by: o.pairing.policy, denials: o.decided.denials, scorings: o.decided.scorings}
 	if o.program.reasons {
-		a.texts = o.texts
+		a.says = o
 	}
 	if o.judged == nil {
 		return a
@@ -93,8 +90,8 @@ func (o *outcome) answer() *answer {
 		}
 	}
 	extra := answerOf(o.pairing.policy, alone)
-	if extra.texts != nil {
-		a.texts = o.texts
+	if extra.says != nil {
+		a.says = o
 	}
 	a.denials, a.scorings = mergeDenials(a.denials, extra.denials), append(a.scorings, extra.scorings...)
 	return a

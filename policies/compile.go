@@ -24,6 +24,7 @@ type policy struct {
 	compiler *ast.Compiler
 	rules    []string // of the contract, in its order, that the policy defines
 	reads    reads
+	alone    roots // what reject and protect read, of that
 	warnings []string
 
 	pair       *query // deny and score; nil when it defines neither
@@ -105,6 +106,7 @@ func compilePolicy(spec hclspec.Policy, src string, limits compileLimits) (*poli
 	if p.reads, errs = readsOf(p, limits); errs != nil {
 		return nil, errs
 	}
+	p.alone = p.readBy("reject", "protect")
 	p.warnings = append(p.warnings, p.unusedRules()...)
 	if err := p.prepare(); err != nil {
 		return nil, hclspec.BundleErrors{{Pos: spec.Pos, Problem: fmt.Sprintf("policy %q: %v", spec.Name, err)}}

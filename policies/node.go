@@ -57,9 +57,13 @@ func (d *document) free() *ast.Term {
 
 func (d *document) workloads() *ast.Term {
 	terms := make([]*ast.Term, len(d.residents))
+	copy(terms, d.known)
 	for i, r := range d.residents {
-		terms[i] = r.document(&d.node)
+		if terms[i] == nil {
+			terms[i] = r.document(&d.node)
+		}
 	}
+	d.made.Store(&terms)
 	return ast.ArrayTerm(terms...)
 }
 

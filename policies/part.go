@@ -19,6 +19,10 @@ type document struct {
 	aggregates []hclspec.Aggregate
 	parts      [fieldCount]atomic.Pointer[ast.Term]
 	whole      atomic.Pointer[ast.Term]
+	// What residents are to Rego: as far as it is known from before, and once
+	// all of it is made.
+	known []*ast.Term
+	made  atomic.Pointer[[]*ast.Term]
 }
 
 // resident is one placement on a node and the workload it belongs to, nil where
@@ -122,12 +126,36 @@ func (d *document) next(node *psg.Node, residents []resident) *document {
 		}
 	}
 	out := newDocument(node, residents, d.aggregates)
+	if changed&itself == 0 {
+		out.known = d.shared(residents)
+	}
 	for i := range nodeFields {
 		if nodeFields[i].from&changed == 0 {
 			out.parts[i].Store(d.parts[i].Load())
 		}
 	}
 	return out
+}
+
+// shared are the terms of residents that a later document has in common with
+// this one; nil where it has not.
+func (d *document) shared(residents []resident) []*ast.Term {
+	made := d.made.Load()
+	if made == nil {
+		return nil
+	}
+	terms := make([]*ast.Term, len(residents))
+	old := 0
+	for i, r := range residents {
+		// Both are in the order of requests, but for what a sequel adds.
+		for old < len(d.residents) && d.residents[old].placement.Ask.ID < r.placement.Ask.ID {
+			old++
+		}
+		if old < len(d.residents) && r.same(d.residents[old]) {
+			terms[i] = (*made)[old]
+		}
+	}
+	return terms
 }
 
 // changed says what a document must be made anew from. A version of 0 promises

@@ -43,6 +43,25 @@ func readsOf(p *policy, limits compileLimits) (reads, hclspec.BundleErrors) {
 	return found, errs
 }
 
+// readBy is what some rules of the contract read besides workload and node.
+func (p *policy) readBy(rules ...string) roots {
+	found := reads{}
+	for _, rule := range p.reached(rules) {
+		ast.WalkRefs(rule, func(ref ast.Ref) bool {
+			if ref[0].Equal(ast.InputRootDocument) {
+				found.input(ref)
+			} else if name, plain := names(ref[:min(2, len(ref))]); plain && name[0] == "data" && len(name) > 1 {
+				found.cluster = found.cluster || name[1] == "cluster"
+				if slices.Contains(p.reads.sources, name[1]) {
+					found.sources = append(found.sources, name[1])
+				}
+			}
+			return false
+		})
+	}
+	return roots(found)
+}
+
 // input notes whether the time is read: by name, or with everything else.
 func (r *reads) input(ref ast.Ref) {
 	if len(ref) == 1 {

@@ -30,36 +30,41 @@ func (s *Set) Rule(ctx context.Context, w *psg.Workload, snapshot *psg.Snapshot)
 	c := s.classOf(w)
 	s.table.mu.Unlock()
 	before := s.memory.recall(w)
-	columns := make([]verdicts, len(s.policies))
+	var columns []verdicts // by policy; nil while all are decided by columns
 	ruling := psg.Ruling{Workload: w.ID}
-	answers := make([]*answer, 0, len(s.policies))
-	audited := map[*policy][]psg.Reason{}
+	all := make([]asked, len(s.policies)) // one allocation
 	for i, p := range s.policies {
 		if !c.parts[i].covered {
 			continue
 		}
-		q := &pairing{set: s, policy: p, view: v, workload: c.document}
-		s.ruleAlone(ctx, i, c, q, &ruling, audited)
-		if p.pair != nil {
-			a := s.columnar(ctx, i, c, q, whole)
-			if a == nil {
-				columns[i] = s.column(ctx, q, before.column(i, p, v))
-				if ctx.Err() == nil {
-					a = answerOf(p, columns[i])
-				}
+		a := &all[i]
+		a.set, a.policy, a.view, a.workload = s, p, v, c.document
+		s.ruleAlone(ctx, i, c, a, &ruling)
+		if p.pair != nil && !s.columnar(ctx, i, c, a, whole) {
+			if columns == nil {
+				columns = make([]verdicts, len(s.policies))
 			}
-			answers = append(answers, a)
+			columns[i] = s.column(ctx, &a.pairing, before.column(i, p, v))
+			if ctx.Err() == nil {
+				a.answer = answerOf(p, columns[i])
+			}
 		}
 		if err := ctx.Err(); err != nil {
 			return psg.Ruling{}, fmt.Errorf("rule on %s: %w", w.ID, err)
 		}
-		if p.pair != nil {
-			answers[len(answers)-1].addTo(&ruling)
-		}
+		a.answer.addTo(&ruling)
 	}
-	ruling.Explain = explain(answers, audited)
+	ruling.Explain = explain(all)
 	s.memory.keep(w, v, columns)
 	return ruling, nil
+}
+
+// asked is one policy's part of a ruling.
+type asked struct {
+	pairing
+	outcome  outcome // of the columns, if they decided
+	answer   answer
+	rejected []psg.Reason // in audit mode
 }
 
 // RuleAll rules on several workloads, in their order: one cycle's worth.
@@ -77,7 +82,7 @@ func (s *Set) RuleAll(ctx context.Context, workloads []*psg.Workload, snapshot *
 
 // ruleAlone asks reject and protect, and adds what they say. What they said in
 // an earlier view stands while what they read is the same.
-func (s *Set) ruleAlone(ctx context.Context, i int, c *class, q *pairing, ruling *psg.Ruling, audited map[*policy][]psg.Reason) {
+func (s *Set) ruleAlone(ctx context.Context, i int, c *class, q *asked, ruling *psg.Ruling) {
 	p := q.policy
 	if p.reject == nil && p.protect == nil {
 		return
@@ -85,7 +90,7 @@ func (s *Set) ruleAlone(ctx context.Context, i int, c *class, q *pairing, ruling
 	s.table.mu.Lock()
 	said := c.parts[i].alone
 	s.table.mu.Unlock()
-	if around := q.view.surroundings; said == nil || said.around != around && !p.unchanged(said.around, around) {
+	if around := q.view.surroundings; said == nil || said.around != around && !p.saysTheSame(said.around, around) {
 		input := ast.ObjectTerm(field("workload", c.document), field("now", q.view.now))
 		said = &aloneSaid{around: around, rejected: q.alone(ctx, p.reject, input), protect: q.alone(ctx, p.protect, input)}
 		if ctx.Err() == nil {
@@ -99,10 +104,15 @@ func (s *Set) ruleAlone(ctx context.Context, i int, c *class, q *pairing, ruling
 		ruling.Protected = append(ruling.Protected, said.protect...)
 		return
 	}
-	audited[p] = said.rejected
+	q.rejected = said.rejected
 	for _, reason := range said.rejected {
 		ruling.Audit = append(ruling.Audit, psg.Denial{Reason: reason, Rows: everyRow(len(q.view.nodes))})
 	}
+}
+
+// saysTheSame reports whether reject and protect say in b what they said in a.
+func (p *policy) saysTheSame(a, b *surroundings) bool {
+	return p.unreadable(a) == "" && p.unreadable(b) == "" && p.alone.unchanged(a, b)
 }
 
 // alone asks one rule about the workload alone; nothing when it is nil.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/open-policy-agent/opa/v1/ast"
+
 	"github.com/psgrid/psg"
 	"github.com/psgrid/psg/hclspec"
 )
@@ -15,16 +17,14 @@ type sequel struct {
 	set      *Set
 	snapshot *psg.Snapshot
 	base     *view
-	// residents by row, as the placements judged so far leave them. Nil, for
-	// those of base, until there is a change.
-	residents [][]resident
-	changed   map[int]bool
-	judged    int
+	changed  map[int]*document // by row, as the placements judged so far leave them
+	totals   *totals           // likewise; nil before they are wanted
+	judged   int
 }
 
 // Sequel begins with what a snapshot holds.
 func (s *Set) Sequel(snapshot *psg.Snapshot) psg.Sequel {
-	return &sequel{set: s, snapshot: snapshot, base: s.viewer.of(snapshot, s.fed.Load()), changed: map[int]bool{}}
+	return &sequel{set: s, snapshot: snapshot, base: s.viewer.of(snapshot, s.fed.Load()), changed: map[int]*document{}}
 }
 
 // Free takes away what an ask holds, such as a reservation that is used.
@@ -51,7 +51,7 @@ func (q *sequel) Admit(ctx context.Context, w *psg.Workload, p psg.Placement) ([
 	if !ok {
 		return nil, fmt.Errorf("judge %s on node %q: %w", w.ID, p.Node, psg.ErrUnknown)
 	}
-	stale := q.changed[row] || len(q.changed) > 0 && q.set.viewer.cluster
+	stale := q.changed[row] != nil || len(q.changed) > 0 && q.set.viewer.cluster
 	// A ruling leaves a workload's own reservations out; one more must not.
 	stale = stale || reservation(&p) && slices.Contains(q.base.holding.reserved[w.ID], row)
 	if stale {
@@ -64,29 +64,42 @@ func (q *sequel) Admit(ctx context.Context, w *psg.Workload, p psg.Placement) ([
 	return nil, nil
 }
 
+// document is a row's as it is now.
+func (q *sequel) document(row int) *document {
+	if d := q.changed[row]; d != nil {
+		return d
+	}
+	return q.base.nodes[row]
+}
+
 // change replaces what is on a row.
 func (q *sequel) change(row int, with func([]resident) []resident) {
-	if q.residents == nil {
-		q.residents = slices.Clone(q.base.holding.residents)
+	before := q.document(row)
+	after := before.next(&q.snapshot.Nodes[row], with(slices.Clone(before.residents)))
+	q.changed[row] = after
+	if q.totals != nil {
+		q.totals.count(&before.node, before.residents, -1)
+		q.totals.count(&after.node, after.residents, 1)
 	}
-	q.residents[row] = with(slices.Clone(q.residents[row]))
-	q.changed[row] = true
+}
+
+// cluster is data.cluster as it is now.
+func (q *sequel) cluster() *ast.Term {
+	if q.totals == nil {
+		q.totals = totalsOf(q.snapshot, func(row int) []resident { return q.document(row).residents })
+	}
+	return q.totals.document()
 }
 
 // judge asks every policy that applies about one row as it is now.
 func (q *sequel) judge(ctx context.Context, w *psg.Workload, row int) ([]psg.Reason, error) {
 	q.judged++
-	node := &q.snapshot.Nodes[row]
-	residents := q.residents
-	if residents == nil {
-		residents = q.base.holding.residents
-	}
 	v := *q.base
-	v.nodes = []*document{newDocument(node, residents[row], q.set.bundle.Aggregates)}
+	v.nodes = []*document{q.document(row)}
 	if q.set.viewer.cluster {
 		around := *v.surroundings
 		v.surroundings = &around
-		v.cluster = clusterDocument(q.snapshot, residents)
+		v.cluster = q.cluster()
 	}
 	var ruling psg.Ruling
 	workload := workloadDocument(w)
@@ -96,9 +109,10 @@ func (q *sequel) judge(ctx context.Context, w *psg.Workload, row int) ([]psg.Rea
 		}
 		c := q.set.column(ctx, &pairing{set: q.set, policy: policy, view: &v, workload: workload}, nil)
 		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("judge %s on node %q: %w", w.ID, node.ID, err)
+			return nil, fmt.Errorf("judge %s on node %q: %w", w.ID, v.nodes[0].node.ID, err)
 		}
-		answerOf(policy, c).addTo(&ruling)
+		a := answerOf(policy, c)
+		a.addTo(&ruling)
 	}
 	return ruling.Why(0), nil
 }

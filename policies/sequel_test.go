@@ -3,6 +3,8 @@ package policies
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -147,4 +149,67 @@ func TestRule_OwnReservationsDoNotStandInTheWay(t *testing.T) {
 	if reasons, err := set.Sequel(view).Admit(t.Context(), training, taken); err != nil || reasons != nil {
 		t.Errorf("taking up the reservation: %v, %v", reasons, err)
 	}
+}
+
+// What a sequel says of the cluster is what a snapshot would say that had been
+// changed alike.
+func TestSequel_KeepsTheTotalsOfTheCluster(t *testing.T) {
+	set := mustLoad(t, Config{}, one("deny contains \"no\" if data.cluster.placed > 1000000\n"))
+	r := rand.New(rand.NewPCG(3, 3))
+	s, _ := fleet(r, 20)
+	asking := askers(6)
+	for i, w := range asking {
+		w.Tenant = psg.TenantID(fmt.Sprintf("tenant-%d", i))
+	}
+	s.Workloads = append(s.Workloads, *asking[0])
+	s.Sort()
+	q := set.Sequel(s).(*sequel)
+	q.cluster()
+	after := *s
+	after.Placements = slices.Clone(s.Placements)
+	for i := range 200 {
+		row := r.IntN(len(s.Nodes))
+		if i%3 == 0 {
+			w := asking[r.IntN(len(asking))]
+			p := placed(psg.RequestID(fmt.Sprintf("zz-%d", i)), w, s.Nodes[row].ID)
+			q.change(row, func(held []resident) []resident { return append(held, resident{&p, w}) })
+			after.Placements = append(after.Placements, p)
+		} else {
+			gone := after.Placements[r.IntN(len(after.Placements))]
+			row, _ := s.Row(gone.Node)
+			without := func(p psg.Placement) bool { return p.Ask.ID == gone.Ask.ID }
+			q.change(row, func(held []resident) []resident {
+				return slices.DeleteFunc(held, func(r resident) bool { return without(*r.placement) })
+			})
+			after.Placements = slices.DeleteFunc(after.Placements, without)
+		}
+		residents := holdingOf(&after).residents
+		for row := range residents {
+			for j := range residents[row] {
+				if r := &residents[row][j]; r.workload == nil {
+					r.workload = workloadOf(asking, r.placement.Ask.Workload)
+				}
+			}
+		}
+		if got, want := q.cluster(), clusterDocument(&after, residents); !got.Equal(want) {
+			t.Fatalf("after %d changes: %v, want %v", i+1, got, want)
+		}
+		if got, want := q.document(row).field(workloadsField()), newDocument(&s.Nodes[row], residents[row], nil).field(workloadsField()); !got.Equal(want) {
+			t.Fatalf("after %d changes: row %d has %v, want %v", i+1, row, got, want)
+		}
+	}
+}
+
+func workloadsField() int {
+	i, _ := fieldIndex("workloads")
+	return i
+}
+
+func workloadOf(all []*psg.Workload, id psg.WorkloadID) *psg.Workload {
+	for _, w := range all {
+		if w.ID == id {
+			return w
+		}
+	}
+	return nil
 }

@@ -94,6 +94,11 @@ func (t *table) advance(v *view) {
 			}
 		}
 	}
+	for _, c := range t.columns {
+		if c.ready {
+			c.ensure(t) // the time, or what a source answers, may be another
+		}
+	}
 }
 
 // cellsOf reads a row, until it is called again.

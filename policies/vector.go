@@ -111,16 +111,28 @@ func mark(rows *psg.Bitmap, row, n int, in bool) {
 	}
 }
 
+// used is how many planes there are.
+func (n *vector) used() int {
+	used := 0
+	for _, side := range n.planes {
+		for _, plane := range side {
+			if plane != nil {
+				used++
+			}
+		}
+	}
+	return used
+}
+
 // scorings are what the vector gives to some rows.
 func (n *vector) scorings(reason psg.Reason, rows psg.Bitmap) (to []psg.Scoring) {
-	var room []uint64 // one allocation for all planes
+	used := n.used()
+	room := make([]uint64, used*len(rows)) // one allocation for all planes
+	to = make([]psg.Scoring, 0, used)
 	for side, sign := range [2]int64{-1, 1} {
 		for i, plane := range n.planes[1-side] {
 			if plane == nil {
 				continue
-			}
-			if len(room) < len(rows) {
-				room = make([]uint64, 20*len(rows))
 			}
 			both := psg.Bitmap(room[:len(rows):len(rows)])
 			if intersect(both, plane, rows) {
