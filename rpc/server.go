@@ -49,6 +49,7 @@ type Server struct {
 	placer     Placer
 	reserver   Reserver
 	rebalancer Rebalancer // nil: moves are not served
+	preempter  Preempter  // nil: preemptions are not served
 }
 
 // NewServer returns the gRPC face of a controller.
@@ -145,9 +146,4 @@ func (s *Server) ReserveResources(ctx context.Context, request *psgv1.ReserveRes
 		return nil, status.Error(codes.Internal, err.Error())
 	}
 	return response, nil
-}
-
-// Preempt is not served by this version.
-func (s *Server) Preempt(context.Context, *psgv1.PreemptRequest) (*psgv1.PreemptResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "this version does not preempt: stop an allocation of lower priority with `nomad alloc stop` instead")
 }

@@ -18,7 +18,7 @@ func families(stderr io.Writer) []*family {
 	return []*family{
 		{"alloc", "Explain allocations", stderr},
 		{"audit", "List and verify what was decided", stderr},
-		{"job", "Translate and explain jobs", stderr},
+		{"job", "Translate and explain jobs, and make room for them", stderr},
 		{"node", "Show and empty nodes", stderr},
 		{"policy", "Check and test policy bundles", stderr},
 		{"shim", "Serve and leave Nomad", stderr},

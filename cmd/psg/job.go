@@ -63,8 +63,9 @@ func jobExplainCommand() *command {
 		name: "job explain", args: "[-namespace NAME] [-json | -t TEMPLATE] JOB",
 		synopsis: "Say where a job's instances were placed, or why not",
 		help: `
-Prints, for each instance of the job, its state and node; for one that is not
-placed how many nodes each reason excludes, and the nodes that come nearest.`,
+Prints, for each instance of the job, its state, node and what made that node the
+best; for one that is not placed how many nodes each reason excludes, the nodes
+that come nearest, and single changes of which each would have made it fit.`,
 		define: func(flags *flag.FlagSet) {
 			out.define(flags)
 			at.define(flags)
@@ -135,6 +136,9 @@ func explain(w io.Writer, s *psg.AskStatus) error {
 	}
 	if placed := s.Placement; placed != nil {
 		p.line("  node\t%s", placed.Node)
+		for _, victim := range placed.Victims {
+			p.line("  waits for\t%s to end", victim)
+		}
 		p.line("  holds\t%s", placed.Request)
 		for _, share := range placed.Devices {
 			p.line("  card\t%s (%d milli-GPU, %d MiB)", share.Device, share.MilliGPU, share.MemoryMB)
@@ -152,6 +156,9 @@ func explain(w io.Writer, s *psg.AskStatus) error {
 			for _, missing := range miss.Missing {
 				p.line("  nearest\t%s lacks %s: %s", miss.Node, missing.Source, missing.Text)
 			}
+		}
+		for _, remedy := range refused.Remedies {
+			p.line("  would fit\t%s", remedy.Text)
 		}
 	}
 	return p.err

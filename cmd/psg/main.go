@@ -56,6 +56,7 @@ func commands(ctx context.Context, stdout, stderr io.Writer) map[string]cli.Comm
 		devCommand(),
 		jobTranslateCommand(),
 		jobExplainCommand(),
+		jobPreemptCommand(),
 		allocExplainCommand(),
 		auditListCommand(),
 		auditVerifyCommand(),

@@ -112,7 +112,7 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return ended(ctx, decider.Run(ctx)) })
 	group.Go(func() error {
-		return rpc.NewServer(decider, decider).Moving(decider).Serve(ctx, grpcListener, config.tls)
+		return rpc.NewServer(decider, decider).Moving(decider).Preempting(decider).Serve(ctx, grpcListener, config.tls)
 	})
 	group.Go(func() error {
 		return rpc.ServeREST(ctx, httpListener, withRegistrations(rpc.REST(config.reader(decider), head), decider))
@@ -139,6 +139,7 @@ func (c serveConfig) lead(ctx context.Context, decider *controller.Controller, t
 	if c.nomad != nil {
 		group.Go(func() error { return ended(ctx, c.watch(ctx, decider)) })
 		group.Go(func() error { return ended(ctx, decider.Steer(ctx, shim.NewEnactor(c.nomad))) })
+		group.Go(func() error { return ended(ctx, decider.MakeWay(ctx, shim.NewEnactor(c.nomad))) })
 	}
 	return group.Wait()
 }

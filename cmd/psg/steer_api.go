@@ -37,6 +37,7 @@ func withRegistrations(rest http.Handler, decider *controller.Controller) http.H
 	mux := http.NewServeMux()
 	mux.Handle("/", rest)
 	mux.Handle("POST /v1/node/{id}/rebalance", jsonOnly(rebalance(decider)))
+	mux.Handle("POST /v1/preempt", jsonOnly(preempt(decider)))
 	post := func(path string, answer func(context.Context, planRequest) (any, error)) {
 		mux.Handle("POST /v1/register/"+path, jsonOnly(func(w http.ResponseWriter, r *http.Request) {
 			var request planRequest
