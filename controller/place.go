@@ -130,6 +130,7 @@ func (c *Controller) tell(facts, decisions []psg.Delta, taken batch) {
 		if id, ok := subject(d); ok {
 			c.polls.tell(id)
 		}
+		c.noteLoss(d, time.Now())
 	}
 	for _, d := range decisions {
 		id, answered := subject(d)

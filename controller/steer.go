@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,11 +20,14 @@ import (
 // psg.ErrBusy that it must not be changed now. Stop ends one allocation so that
 // another is started in its place.
 //
+// Shifting says how far the shift that a job was registered with has come.
+//
 // Heal has a job looked at again of which fewer instances run than are wanted,
 // unless the orchestrator is about to do so itself, and reports whether it did.
 type Orchestrator interface {
 	Steer(ctx context.Context, s psg.Steering, leads func() error) (changed bool, err error)
 	Stop(ctx context.Context, alloc psg.AllocID) error
+	Shifting(ctx context.Context, job psg.JobID) (psg.ShiftState, error)
 	Heal(ctx context.Context, job psg.JobID) (bool, error)
 }
 
@@ -80,6 +84,9 @@ func (c *Controller) Steer(ctx context.Context, to Orchestrator) error {
 				c.config.Log.Warn("job not steered", "namespace", job.Namespace, "job", job.Job, "error", err)
 			}
 		}
+		if err := c.finish(ctx, time.Now()); err != nil {
+			return err
+		}
 	}
 }
 
@@ -89,7 +96,7 @@ func (c *Controller) noteAll(now time.Time) {
 		c.noteAsk(&status, now)
 	}
 	for _, w := range c.Snapshot().Workloads {
-		if w.Held {
+		if w.Held || w.Shifting {
 			c.steers.note(w.ID.JobID(), now)
 		}
 	}
@@ -106,8 +113,17 @@ func (c *Controller) noteAsk(status *psg.AskStatus, now time.Time) {
 // attend does for one job what is to be done now.
 func (c *Controller) attend(ctx context.Context, job psg.JobID, to Orchestrator) error {
 	workloads, asks := c.job(job)
+	if s := cmp.Or(c.steers.shiftOf(job), resumed(workloads, asks, time.Now())); s != nil {
+		c.steers.keep(job, s)
+		return c.settle(ctx, s, to)
+	}
 	if releasable(workloads, asks) {
 		return c.release(ctx, job, workloads, asks, to)
+	}
+	if gone, since := c.steers.goneFrom(job); len(gone) > 0 {
+		if err := c.unhint(ctx, job, gone, since, to); err != nil {
+			return err
+		}
 	}
 	strays := slices.DeleteFunc(slices.Clone(asks), func(s psg.AskStatus) bool { return !stray(&s) })
 	if len(strays) == 0 {

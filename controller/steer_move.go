@@ -22,60 +22,147 @@ const (
 	usualMoves      = 8
 )
 
-// Rebalance begins to move what runs on a node to others, for as many
-// allocations as their groups can spare now, and at most limit; 0 means a few.
-// It reserves each destination before it hints, and hints before it stops: a
-// move whose destination cannot be had, or is lost, leaves its source running.
+// Rebalance begins to move what runs on a node to others: all of it to empty the
+// node, else what is better placed elsewhere, as many allocations as their groups
+// can spare now and at most so many as are asked for. It reserves each
+// destination before it hints, and hints before it stops: a move whose
+// destination cannot be had, or is lost, leaves its source running. Where the
+// group allows it, others are started first, and the source is stopped when they
+// are healthy.
+//
 // What Nomad places by itself, what runs on every node, and what policy protects
-// stays. It is not counted against the stages of a job: it moves nothing unasked.
-// Whoever wants the node empty asks again until nothing is ordered.
+// stays. Moves are not counted against the stages of a job: nothing moves
+// unasked. Whoever wants the node empty asks again until nothing is ordered.
 //
 // Errors: psg.ErrUnknown (no such node), psg.ErrNotLeader, psg.ErrUnavailable
 // (nobody carries moves out).
-func (c *Controller) Rebalance(ctx context.Context, node psg.NodeID, limit int) ([]psg.Order, error) {
+func (c *Controller) Rebalance(ctx context.Context, r psg.Rebalance) (psg.Rebalanced, error) {
 	if err := c.mustLead(); err != nil {
-		return nil, err
+		return psg.Rebalanced{}, err
 	}
 	to := c.steers.orchestrator()
 	if to == nil {
-		return nil, fmt.Errorf("move what runs on %s: nothing carries out moves: %w", node, psg.ErrUnavailable)
+		return psg.Rebalanced{}, fmt.Errorf("move what runs on %s: nothing carries out moves: %w", r.Node, psg.ErrUnavailable)
 	}
-	if limit <= 0 {
-		limit = usualMoves
+	done, err := c.steers.turn(ctx) // two that count at once what can be spared would both take it
+	if err != nil {
+		return psg.Rebalanced{}, err
 	}
-	candidates, err := c.movable(ctx, node)
+	defer done()
+	moves, err := c.wantedMoves(ctx, r)
+	if err != nil {
+		return psg.Rebalanced{}, err
+	}
+	out := psg.Rebalanced{Finished: c.steers.finishedFrom(r.Node)}
+	limit := min(cmp.Or(max(r.Max, 0), usualMoves), maxMoves)
+	for len(moves) > 0 && len(out.Orders) < limit {
+		together := alike(moves)
+		moves = moves[len(together):]
+		orders, err := c.begin(ctx, together, limit-len(out.Orders), to)
+		out.Orders = append(out.Orders, orders...)
+		switch {
+		case err == nil:
+		case errors.Is(err, psg.ErrBusy), errors.Is(err, psg.ErrInvalid):
+			c.config.Log.Info("not moved", "workload", together[0].source.Ask.Workload, "reason", err)
+		default:
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// wantedMove is an allocation that is to leave its node.
+type wantedMove struct {
+	source psg.AskStatus
+	to     []psg.NodeID // the nodes to try, the best first
+}
+
+func (m *wantedMove) from() psg.NodeID { return m.source.Placement.Node }
+
+// wantedMoves are the moves that a request is for. Those of one group off one
+// node follow each other.
+func (c *Controller) wantedMoves(ctx context.Context, r psg.Rebalance) ([]wantedMove, error) {
+	if !r.Empty {
+		return c.improvements(ctx, r)
+	}
+	sources, err := c.movable(ctx, r.Node)
 	if err != nil {
 		return nil, err
 	}
-	var orders []psg.Order
-	for _, source := range candidates {
-		if len(orders) == min(limit, maxMoves) {
-			break
+	roomiest := c.roomiest(r.Node)
+	moves := make([]wantedMove, len(sources))
+	for i := range sources {
+		moves[i] = wantedMove{sources[i], roomiest}
+	}
+	return moves, nil
+}
+
+// alike are the first moves that are of one group and off one node.
+func alike(moves []wantedMove) []wantedMove {
+	for i := range moves {
+		if moves[i].source.Ask.Workload != moves[0].source.Ask.Workload || moves[i].from() != moves[0].from() {
+			return moves[:i]
 		}
-		if !c.spares(source.Ask.Workload) {
-			continue
-		}
-		order, err := c.move(ctx, &source, node, to)
-		if err != nil && !errors.Is(err, psg.ErrBusy) {
+	}
+	return moves
+}
+
+// begin begins moves of one group off one node, in the order that it allows.
+func (c *Controller) begin(ctx context.Context, moves []wantedMove, limit int, to Orchestrator) ([]psg.Order, error) {
+	id := moves[0].source.Ask.Workload
+	workload, there := c.groupOn(id, moves[0].from())
+	if workload == nil {
+		return nil, nil
+	}
+	if c.steers.shiftOf(id.JobID()) != nil {
+		return nil, fmt.Errorf("others of the job move already: %w", psg.ErrBusy)
+	}
+	must := workload.Disruption != nil && workload.Disruption.Order == psg.StartFirst
+	if startsFirst(workload) && there == len(moves) {
+		orders, err := c.shift(ctx, workload, moves, to)
+		if err == nil || must || !errors.Is(err, psg.ErrBusy) && !errors.Is(err, psg.ErrInvalid) {
 			return orders, err
 		}
+		c.config.Log.Info("moved without starting another first", "workload", id, "reason", err)
+	} else if must {
+		return nil, fmt.Errorf("no other can be started first: %w", psg.ErrBusy)
+	}
+	var orders []psg.Order
+	for i := range moves {
+		if len(orders) == limit || !c.spares(id) {
+			break
+		}
+		order, err := c.move(ctx, &moves[i], to)
 		if err != nil {
-			c.config.Log.Info("not moved", "alloc", source.Ask.Alloc, "reason", err)
-			continue
+			return orders, err
 		}
 		orders = append(orders, order)
 	}
 	return orders, nil
 }
 
+// groupOn returns a workload and how many of its allocations are on a node.
+func (c *Controller) groupOn(id psg.WorkloadID, node psg.NodeID) (workload *psg.Workload, there int) {
+	c.view(func(s *ledger.State) {
+		workload = s.Workload(id)
+		_, asks := s.Job(id.JobID())
+		for _, status := range asks {
+			if status.Ask.Workload == id && status.Ask.Alloc != "" && (status.Ask.Node == node || status.Placement != nil && status.Placement.Node == node) {
+				there++
+			}
+		}
+	})
+	return workload, there
+}
+
 // movable are the running allocations on a node that PSG may move, those of the
-// lowest priority first.
+// lowest priority first, each group's together.
 func (c *Controller) movable(ctx context.Context, node psg.NodeID) ([]psg.AskStatus, error) {
-	view := c.Snapshot()
+	view, rules := c.Snapshot(), c.policy()
 	if _, known := view.Row(node); !known {
 		return nil, fmt.Errorf("node %s: %w", node, psg.ErrUnknown)
 	}
-	policy, protected := c.policy(), map[psg.WorkloadID]bool{}
+	protected := map[psg.WorkloadID]bool{}
 	var out []psg.AskStatus
 	for _, p := range view.Placements {
 		w := view.Workload(p.Ask.Workload)
@@ -84,35 +171,45 @@ func (c *Controller) movable(ctx context.Context, node psg.NodeID) ([]psg.AskSta
 		}
 		keep, judged := protected[w.ID]
 		if !judged {
-			ruling, err := policy.Rule(ctx, w, view)
+			ruling, err := rules.Rule(ctx, w, view)
 			if err != nil {
 				return nil, fmt.Errorf("move %s: %w", w.ID, err)
 			}
 			keep = len(ruling.Protected) > 0
 			protected[w.ID] = keep
 		}
-		if status, known := c.Ask(p.Ask.ID); known && !keep {
+		if status, known := c.Ask(p.Ask.ID); known && !keep && status.Placement != nil {
 			out = append(out, status)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b psg.AskStatus) int {
-		return cmp.Compare(view.Workload(a.Ask.Workload).Priority, view.Workload(b.Ask.Workload).Priority)
+	slices.SortFunc(out, func(a, b psg.AskStatus) int {
+		return cmp.Or(cmp.Compare(view.Workload(a.Ask.Workload).Priority, view.Workload(b.Ask.Workload).Priority),
+			a.Ask.Workload.Compare(b.Ask.Workload), cmp.Compare(a.Ask.ID, b.Ask.ID))
 	})
 	return out, nil
 }
 
-// spares reports whether one instance of a workload may be down just now: of its
-// count at most as many as its migrate block allows, one when it has none.
+// allowedDown is how many instances of a workload a move may have down at once:
+// what its migrate block says, one without it, and no more than its disruption
+// block allows.
+func allowedDown(w *psg.Workload) int {
+	allowed := 1
+	if w.Migrate != nil {
+		allowed = max(1, w.Migrate.MaxParallel)
+	}
+	if w.Disruption != nil {
+		allowed = min(allowed, w.Disruption.MaxUnavailable)
+	}
+	return allowed
+}
+
+// spares reports whether one instance of a workload may be down just now.
 func (c *Controller) spares(id psg.WorkloadID) bool {
 	spare := false
 	c.view(func(s *ledger.State) {
 		w := s.Workload(id)
 		if w == nil {
 			return
-		}
-		allowed := 1
-		if w.Migrate != nil {
-			allowed = max(1, w.Migrate.MaxParallel)
 		}
 		running, leaving := map[psg.RequestID]bool{}, []psg.RequestID(nil)
 		_, asks := s.Job(id.JobID())
@@ -128,30 +225,29 @@ func (c *Controller) spares(id psg.WorkloadID) bool {
 		for _, source := range leaving { // until Nomad has stopped it, it is seen running
 			delete(running, source)
 		}
-		spare = len(running)-1 >= w.Count-allowed
+		spare = len(running)-1 >= w.Count-allowedDown(w)
 	})
 	return spare
 }
 
-// move moves one allocation away from a node.
-func (c *Controller) move(ctx context.Context, source *psg.AskStatus, from psg.NodeID, to Orchestrator) (psg.Order, error) {
+// move moves one allocation by stopping it: another starts in its place.
+func (c *Controller) move(ctx context.Context, wanted *wantedMove, to Orchestrator) (psg.Order, error) {
+	source, from := &wanted.source, wanted.from()
 	job := source.Ask.Workload.JobID()
-	room, err := c.destination(ctx, source, from)
+	record := c.newRecord([]psg.AskStatus{*source}, false)
+	room, err := c.destination(ctx, wanted)
 	if err != nil {
 		return psg.Order{}, err
 	}
+	legs := []leg{{source.Ask.ID, room.Ask.ID, room.Node}}
 	abort := func(cause error) (psg.Order, error) {
-		back := []psg.Delta{
-			psg.Moved{Ask: source.Ask.ID, State: psg.Running, At: time.Now()},
-			psg.Freed{Ask: room.Ask.ID, State: psg.Released, Reason: "the move was given up", At: time.Now()},
-		}
-		return psg.Order{}, errors.Join(cause, c.Report(ctx, back))
+		return psg.Order{}, errors.Join(cause, c.undo(ctx, legs, "the move was given up"))
 	}
-	if err := c.moving(ctx, source, psg.Moving); err != nil {
+	if err := c.moving(ctx, source, fmt.Sprintf("moves to %s: it is stopped, and another started there", room.Node)); err != nil {
 		return abort(err)
 	}
 	workloads, asks := c.job(job)
-	asks = slices.DeleteFunc(asks, func(s psg.AskStatus) bool { return s.Ask.ID == source.Ask.ID })
+	asks = without(asks, legs)
 	changed, err := to.Steer(ctx, psg.Steering{Job: job, Hints: hints(workloads, asks)}, c.mustLead)
 	if err != nil && !errors.Is(err, psg.ErrUnknown) {
 		return abort(err)
@@ -171,6 +267,9 @@ func (c *Controller) move(ctx context.Context, source *psg.AskStatus, from psg.N
 		return abort(err)
 	}
 	c.steers.count(false, 1)
+	record.wrote(changed, 1)
+	record.settle()
+	c.steers.record(record, legs)
 	c.config.Log.Info("moving", "alloc", source.Ask.Alloc, "workload", source.Ask.Workload, "from", from, "to", room.Node, "new_version", changed)
 	return psg.Order{
 		Kind: psg.Stop, Epoch: c.epoch(), Sequence: held.Sequence, Ask: source.Ask.ID,
@@ -178,62 +277,47 @@ func (c *Controller) move(ctx context.Context, source *psg.AskStatus, from psg.N
 	}, nil
 }
 
-// destination reserves room for an allocation on any node but one, trying those
-// with the most free CPU first.
-func (c *Controller) destination(ctx context.Context, source *psg.AskStatus, not psg.NodeID) (psg.Placement, error) {
-	for _, node := range c.roomiest(not) {
-		held, refused, err := c.reserve(ctx, psg.Reservation{
-			ID:       psg.RequestID(fmt.Sprint(movePrefix, source.Ask.ID, "/", source.Sequence, "/", node)),
-			Workload: source.Ask.Workload, Count: 1, Node: node, Hold: steerHold,
-		})
-		if err != nil {
-			return psg.Placement{}, fmt.Errorf("reserve room on %s: %w", node, err)
-		}
-		if len(refused) == 0 && len(held) == 1 {
-			return held[0], nil
-		}
-	}
-	return psg.Placement{}, fmt.Errorf("no other node has room for %s: %w", source.Ask.Alloc, psg.ErrBusy)
+// leg is one instance of a move: what leaves, and the room that is reserved for
+// its successor.
+type leg struct {
+	source, room psg.RequestID
+	to           psg.NodeID
 }
 
-func (c *Controller) roomiest(not psg.NodeID) []psg.NodeID {
-	view := c.Snapshot()
-	free := map[psg.NodeID]int64{}
-	for _, n := range view.Nodes {
-		if n.Ready && n.ID != not {
-			free[n.ID] = n.Capacity[psg.CPU]
-		}
-	}
-	for _, p := range view.Placements {
-		if _, candidate := free[p.Node]; candidate {
-			free[p.Node] -= p.Request[psg.CPU]
-		}
-	}
-	ids := make([]psg.NodeID, 0, len(free))
-	for id := range free {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, func(a, b psg.NodeID) int {
-		return cmp.Or(cmp.Compare(free[b], free[a]), strings.Compare(string(a), string(b)))
+// without are the asks that do not leave.
+func without(asks []psg.AskStatus, legs []leg) []psg.AskStatus {
+	return slices.DeleteFunc(asks, func(s psg.AskStatus) bool {
+		return slices.ContainsFunc(legs, func(l leg) bool { return l.source == s.Ask.ID })
 	})
-	return ids[:min(len(ids), maxDestinations)]
 }
 
-// moving records a state of an allocation that runs, and waits until it is
+// undo leaves what was to move where it runs, and gives back the room.
+func (c *Controller) undo(ctx context.Context, legs []leg, why string) error {
+	var back []psg.Delta
+	now := time.Now()
+	for _, l := range legs {
+		back = append(back,
+			psg.Moved{Ask: l.source, State: psg.Running, Reason: why, At: now},
+			psg.Freed{Ask: l.room, State: psg.Released, Reason: why, At: now})
+	}
+	return c.Report(ctx, back)
+}
+
+// moving records that an allocation is about to move, and waits until that is
 // committed.
-func (c *Controller) moving(ctx context.Context, source *psg.AskStatus, state psg.State) error {
+func (c *Controller) moving(ctx context.Context, source *psg.AskStatus, why string) error {
 	poll, err := c.polls.open([]psg.RequestID{source.Ask.ID})
 	if err != nil {
 		return err
 	}
 	defer c.polls.close(poll)
-	if err := c.Report(ctx, []psg.Delta{psg.Moved{Ask: source.Ask.ID, State: state, At: time.Now()}}); err != nil {
+	if err := c.Report(ctx, []psg.Delta{psg.Moved{Ask: source.Ask.ID, State: psg.Moving, Reason: why, At: time.Now()}}); err != nil {
 		return err
 	}
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
 	for {
-		if now, _ := c.Ask(source.Ask.ID); now.State == state {
+		if now, _ := c.Ask(source.Ask.ID); now.State == psg.Moving {
 			return nil
 		} else if now.Over() {
 			return fmt.Errorf("allocation %s has ended: %w", source.Ask.Alloc, psg.ErrBusy)

@@ -37,8 +37,8 @@ func (w *world) rebalanced(to Orchestrator, node psg.NodeID) ([]psg.Order, error
 	}
 	answered := make(chan answer, 1)
 	go func() {
-		orders, err := w.Rebalance(ctx, node, 0)
-		answered <- answer{orders, err}
+		done, err := w.Rebalance(ctx, psg.Rebalance{Node: node, Empty: true})
+		answered <- answer{done.Orders, err}
 	}()
 	for {
 		select {
@@ -114,14 +114,14 @@ func TestRebalance_LeavesTheSourceWhenTheMoveCannotBeMade(t *testing.T) {
 
 func TestRebalance_SaysWhatIsWrong(t *testing.T) {
 	w, _ := spread3(t)
-	if _, err := w.Rebalance(t.Context(), "n1", 0); !errors.Is(err, psg.ErrUnavailable) {
+	if _, err := w.Rebalance(t.Context(), psg.Rebalance{Node: "n1", Empty: true}); !errors.Is(err, psg.ErrUnavailable) {
 		t.Errorf("without an orchestrator: %v", err)
 	}
 	if _, err := w.rebalanced(&director{}, "nowhere"); !errors.Is(err, psg.ErrUnknown) {
 		t.Errorf("unknown node: %v", err)
 	}
 	w.resign()
-	if _, err := w.Rebalance(t.Context(), "n1", 0); !errors.Is(err, psg.ErrNotLeader) {
+	if _, err := w.Rebalance(t.Context(), psg.Rebalance{Node: "n1", Empty: true}); !errors.Is(err, psg.ErrNotLeader) {
 		t.Errorf("without the lead: %v", err)
 	}
 }

@@ -20,6 +20,7 @@ type director struct {
 	healed   []psg.JobID
 	refuse   error
 	onSteer  func(psg.Steering) // before the leader is asked
+	shift    psg.ShiftState     // what Shifting says
 	unchange bool               // there is nothing to write
 }
 
@@ -37,6 +38,12 @@ func (d *director) Steer(_ context.Context, s psg.Steering, leads func() error) 
 	}
 	d.steered = append(d.steered, s)
 	return !d.unchange, nil
+}
+
+func (d *director) Shifting(context.Context, psg.JobID) (psg.ShiftState, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.shift, nil
 }
 
 func (d *director) Stop(_ context.Context, alloc psg.AllocID) error {

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -13,28 +14,49 @@ import (
 // steers is which jobs are to be attended to, and when: at most one entry for
 // each job with something to do, or that was changed lately.
 type steers struct {
-	news chan struct{} // holds a token while there is something new to look at
+	news   chan struct{} // holds a token while there is something new to look at
+	moving chan struct{} // holds a token while a request for moves is carried out
 
-	mu      sync.Mutex
-	to      Orchestrator // nil while nobody attends: then nothing is noted
-	jobs    map[psg.JobID]*steerJob
-	figures SteerFigures
+	mu       sync.Mutex
+	to       Orchestrator // nil while nobody attends: then nothing is noted
+	jobs     map[psg.JobID]*steerJob
+	shifts   map[psg.JobID]*shift // that run; each has its entry in jobs
+	records  []*record            // of moves that have yet to end
+	finished []psg.Move           // the last that have, oldest first; at most maxFinished
+	figures  SteerFigures
 }
 
 type steerJob struct {
 	due    time.Time // zero means nothing to do
 	failed time.Duration
-	spent  []time.Time // of the last changes, oldest first; at most maxStages
+	spent  []time.Time  // of the last changes, oldest first; at most maxStages
+	gone   []psg.NodeID // lost nodes it may still be hinted to
+	lost   time.Time    // when the last of them was
 }
 
 // SteerFigures counts what steering has cost since this controller started.
 type SteerFigures struct {
-	Versions int // job versions written
-	Stops    int // allocations stopped for others to start elsewhere
+	Versions int           // job versions written
+	Stops    int           // allocations stopped for others to start elsewhere
+	Moves    int           // that have ended well
+	GivenUp  int           // moves that have not
+	Gap      time.Duration // in which neither of the two ran, over all Moves
+}
+
+func (f *SteerFigures) moved(m psg.Move) {
+	if m.GivenUp != "" {
+		f.GivenUp++
+		return
+	}
+	f.Moves++
+	f.Gap += m.Gap
 }
 
 func newSteers() *steers {
-	return &steers{news: make(chan struct{}, 1), jobs: map[psg.JobID]*steerJob{}}
+	return &steers{
+		news: make(chan struct{}, 1), moving: make(chan struct{}, 1),
+		jobs: map[psg.JobID]*steerJob{}, shifts: map[psg.JobID]*shift{},
+	}
 }
 
 // Figures returns what steering has cost.
@@ -47,8 +69,9 @@ func (c *Controller) Figures() SteerFigures {
 func (s *steers) open(to Orchestrator) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.to = to
+	s.to, s.records, s.finished = to, nil, nil
 	clear(s.jobs)
+	clear(s.shifts)
 }
 
 func (s *steers) close() {
@@ -61,6 +84,16 @@ func (s *steers) orchestrator() Orchestrator {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.to
+}
+
+// turn waits for its turn to begin moves; done gives it to the next.
+func (s *steers) turn(ctx context.Context) (done func(), err error) {
+	select {
+	case s.moving <- struct{}{}:
+		return func() { <-s.moving }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // note has a job attended to once it has settled.
@@ -86,6 +119,9 @@ func (s *steers) wait(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next := stageEvery
+	if len(s.records) > 0 {
+		next = recordEvery
+	}
 	for _, job := range s.jobs {
 		if !job.due.IsZero() {
 			next = min(next, max(0, job.due.Sub(now)))
@@ -103,7 +139,7 @@ func (s *steers) due(now time.Time) []psg.JobID {
 		switch {
 		case !job.due.IsZero() && !job.due.After(now):
 			ids = append(ids, id)
-		case job.due.IsZero() && len(job.recent(now)) == 0:
+		case job.due.IsZero() && len(job.recent(now)) == 0 && len(job.gone) == 0 && s.shifts[id] == nil:
 			delete(s.jobs, id)
 		}
 	}

@@ -154,7 +154,7 @@ func TestCycle_SurvivesFactsInOddOrders(t *testing.T) {
 	w.cycle()
 	w.report(psg.NodeGone{Node: "n1"}, psg.NodeGone{Node: "n1"})
 	w.cycle()
-	if _, err := w.Rebalance(w.Context(), "nowhere", 1); err == nil {
+	if _, err := w.Rebalance(w.Context(), psg.Rebalance{Node: "nowhere", Max: 1}); err == nil {
 		t.Error("a node that does not exist was rebalanced")
 	}
 	older, smaller := node, node
@@ -219,7 +219,7 @@ func TestRun_IsFreeOfRaces(t *testing.T) {
 			_ = w.Report(ctx, []psg.Delta{psg.NodeChanged{Node: node}, psg.Moved{Ask: psg.RequestID(id), State: psg.Running, At: start}})
 			w.Observe(psg.NodeObserved{Node: "n2"})
 			w.Wake()
-			_, _ = w.Rebalance(ctx, "n1", 1) // nobody attends: an error is right
+			_, _ = w.Rebalance(ctx, psg.Rebalance{Node: "n1", Max: 1}) // nobody attends: an error is right
 			_ = w.Snapshot().Nodes
 			_ = w.Asks()
 		})

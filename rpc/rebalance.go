@@ -11,10 +11,9 @@ import (
 	psgv1 "github.com/psgrid/psg/wire/psg/v1"
 )
 
-// Rebalancer begins to move what runs on a node to others, at most limit
-// allocations; 0 means a few.
+// Rebalancer begins to move what runs on a node to others.
 type Rebalancer interface {
-	Rebalance(ctx context.Context, node psg.NodeID, limit int) ([]psg.Order, error)
+	Rebalance(ctx context.Context, r psg.Rebalance) (psg.Rebalanced, error)
 }
 
 // Moving has the server answer RebalanceNode, before it serves.
@@ -23,21 +22,23 @@ func (s *Server) Moving(r Rebalancer) *Server {
 	return s
 }
 
-// RebalanceNode begins to empty a node. Moves that only improve a placement are
-// not served by this version.
+// RebalanceNode begins to empty a node, or to improve what it holds, and says
+// what became of earlier moves off it.
 func (s *Server) RebalanceNode(ctx context.Context, request *psgv1.RebalanceNodeRequest) (*psgv1.RebalanceNodeResponse, error) {
-	switch {
-	case s.rebalancer == nil:
+	if s.rebalancer == nil {
 		return nil, status.Error(codes.Unimplemented, "this controller does not move running workloads: drain the node with `nomad node drain` instead")
-	case !request.GetEmpty():
-		return nil, status.Error(codes.Unimplemented, "this version moves workloads only to empty a node: set empty")
 	}
-	orders, err := s.rebalancer.Rebalance(ctx, psg.NodeID(request.GetNode()), int(request.GetMaxMoves()))
+	done, err := s.rebalancer.Rebalance(ctx, psg.Rebalance{
+		Node: psg.NodeID(request.GetNode()), Empty: request.GetEmpty(), Max: int(request.GetMaxMoves()),
+	})
 	if err != nil {
 		return nil, toStatus(err)
 	}
 	response := &psgv1.RebalanceNodeResponse{}
-	if response.Orders, err = wire.Each(orders, wire.OrderToProto); err != nil {
+	if response.Orders, err = wire.Each(done.Orders, wire.OrderToProto); err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	if response.Finished, err = wire.Each(done.Finished, wire.MoveToProto); err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
 	return response, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -13,29 +14,36 @@ import (
 )
 
 // mover answers for one node.
-type mover struct{ limit int }
+type mover struct{ asked psg.Rebalance }
 
-func (m *mover) Rebalance(_ context.Context, node psg.NodeID, limit int) ([]psg.Order, error) {
-	m.limit = limit
-	if node != "n1" {
-		return nil, fmt.Errorf("node %s: %w", node, psg.ErrUnknown)
+func (m *mover) Rebalance(_ context.Context, r psg.Rebalance) (psg.Rebalanced, error) {
+	m.asked = r
+	if r.Node != "n1" {
+		return psg.Rebalanced{}, fmt.Errorf("node %s: %w", r.Node, psg.ErrUnknown)
 	}
-	return []psg.Order{{Kind: psg.Stop, Epoch: 3, Alloc: "a1", Node: "n2"}}, nil
+	return psg.Rebalanced{
+		Orders:   []psg.Order{{Kind: psg.Stop, Epoch: 3, Alloc: "a1", Node: "n2"}},
+		Finished: []psg.Move{{Alloc: "a0", Successor: "a9", From: "n1", Gap: time.Second, Versions: 2, At: time.Unix(7, 0)}},
+	}, nil
 }
 
-func TestRebalanceNode_EmptiesAndSaysWhatItCannot(t *testing.T) {
-	moves := &mover{}
-	server := NewServer(nil, nil).Moving(moves)
-	answer, err := server.RebalanceNode(t.Context(), &psgv1.RebalanceNodeRequest{Node: "n1", Empty: true, MaxMoves: 5})
-	if err != nil || len(answer.GetOrders()) != 1 || answer.GetOrders()[0].GetNode() != "n2" || moves.limit != 5 {
-		t.Errorf("%v, %v, limit %d; want the one order to n2 and limit 5", answer, err, moves.limit)
-	}
-	for want, request := range map[codes.Code]*psgv1.RebalanceNodeRequest{
-		codes.NotFound:      {Node: "n9", Empty: true},
-		codes.Unimplemented: {Node: "n1"},
-	} {
-		if _, err := server.RebalanceNode(t.Context(), request); status.Code(err) != want {
-			t.Errorf("%v: %v, want %v", request, err, want)
+func TestRebalanceNode_SaysWhatIsBegunAndWhatHasEnded(t *testing.T) {
+	for _, empty := range []bool{true, false} {
+		moves := &mover{}
+		server := NewServer(nil, nil).Moving(moves)
+		answer, err := server.RebalanceNode(t.Context(), &psgv1.RebalanceNodeRequest{Node: "n1", Empty: empty, MaxMoves: 5})
+		if err != nil || len(answer.GetOrders()) != 1 || answer.GetOrders()[0].GetNode() != "n2" {
+			t.Errorf("%v, %v; want the one order to n2", answer, err)
 		}
+		if want := (psg.Rebalance{Node: "n1", Empty: empty, Max: 5}); moves.asked != want {
+			t.Errorf("asked for %+v, want %+v", moves.asked, want)
+		}
+		ended := answer.GetFinished()
+		if len(ended) != 1 || ended[0].GetSuccessor() != "a9" || ended[0].GetGap().AsDuration() != time.Second || ended[0].GetVersions() != 2 {
+			t.Errorf("finished %v", ended)
+		}
+	}
+	if _, err := NewServer(nil, nil).Moving(&mover{}).RebalanceNode(t.Context(), &psgv1.RebalanceNodeRequest{Node: "n9"}); status.Code(err) != codes.NotFound {
+		t.Errorf("unknown node: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -16,28 +17,32 @@ import (
 )
 
 // rebalanced answers POST /v1/node/{id}/rebalance: the moves that were begun,
-// and how many allocations that PSG places are on the node.
+// those that have ended, and how many allocations that PSG places are on the node.
 type rebalanced struct {
-	Orders []psg.Order `json:"orders"`
-	On     int         `json:"on"`
+	psg.Rebalanced
+	On int `json:"on"`
+}
+
+// rebalanceBody is what is posted there.
+type rebalanceBody struct {
+	Empty bool `json:"empty"`
+	Max   int  `json:"max"`
 }
 
 func rebalance(decider *controller.Controller) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		var request struct {
-			Max int `json:"max"`
-		}
+		var request rebalanceBody
 		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<10)).Decode(&request); err != nil {
 			rpc.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
 			return
 		}
 		node := psg.NodeID(r.PathValue("id"))
-		orders, err := decider.Rebalance(r.Context(), node, request.Max)
+		done, err := decider.Rebalance(r.Context(), psg.Rebalance{Node: node, Empty: request.Empty, Max: request.Max})
 		if err != nil {
 			rpc.WriteError(w, err)
 			return
 		}
-		rpc.WriteJSON(w, http.StatusOK, rebalanced{orders, onNode(decider.Snapshot(), node)})
+		rpc.WriteJSON(w, http.StatusOK, rebalanced{done, onNode(decider.Snapshot(), node)})
 	}
 }
 
@@ -53,19 +58,29 @@ func onNode(view *psg.Snapshot, node psg.NodeID) (n int) {
 
 func nodeRebalanceCommand() *command {
 	var at address
+	var out output
 	var wait time.Duration
+	var empty bool
+	var most int
 	return &command{
-		name: "node rebalance", args: "[-wait DURATION] NODE",
-		synopsis: "Move what PSG places on a node to others",
+		name: "node rebalance", args: "[-empty] [-wait DURATION] [-json | -t TEMPLATE] NODE",
+		synopsis: "Move what PSG places on a node to better ones, or all of it away",
 		help: `
-Moves the allocations that PSG places on a node, as many at a time as their
-groups can spare: never fewer run than count less migrate.max_parallel, one when
-there is no migrate block. What has nowhere to go stays. Prints each move.
+Moves the allocations that PSG places on a node and that are better placed on
+another by the scores of placement; with -empty all of them. As many move at a
+time as their groups can spare: never fewer run than count less
+migrate.max_parallel, one when there is no migrate block, and less what the
+stanza's disruption block says. Where the group allows it another is started
+first. What has nowhere to go stays. Prints each move, and what it came to: the
+time in which neither of the two ran, the job versions and the writes to Nomad.
 
-Mark the node ineligible in Nomad first (nomad node eligibility -disable), or new
-work may come.`,
+To empty a node, mark it ineligible in Nomad first (nomad node eligibility
+-disable), or new work may come.`,
 		define: func(flags *flag.FlagSet) {
 			at.define(flags)
+			out.define(flags)
+			flags.BoolVar(&empty, "empty", false, "move everything away")
+			flags.IntVar(&most, "max", 0, "most `moves` begun at once; 0 means a few")
 			flags.DurationVar(&wait, "wait", 5*time.Minute, "`time` to go on for; 0 begins what can be begun now")
 		},
 		run: func(c *command, args []string) error {
@@ -80,35 +95,39 @@ work may come.`,
 			if err != nil {
 				return err
 			}
-			return c.empty(string(at), node.ID, wait)
+			m := mover{c: c, out: out, address: string(at), node: node.ID, body: rebalanceBody{empty, most}}
+			return m.run(wait)
 		},
 	}
 }
 
-// empty asks for moves until nothing is left on a node, or its time is over.
-func (c *command) empty(address string, node psg.NodeID, wait time.Duration) error {
-	ctx, cancel := context.WithTimeout(c.ctx, max(wait, 30*time.Second))
+// mover asks for moves off a node until nothing is left to do.
+type mover struct {
+	c       *command
+	out     output
+	address string
+	node    psg.NodeID
+	body    rebalanceBody
+
+	begun map[psg.AllocID]bool // and not ended yet
+	ended []psg.Move
+}
+
+func (m *mover) run(wait time.Duration) error {
+	ctx, cancel := context.WithTimeout(m.c.ctx, max(wait, 30*time.Second))
 	defer cancel()
-	began, moves := time.Now(), 0
+	m.begun = map[psg.AllocID]bool{}
 	again := time.NewTicker(time.Second)
 	defer again.Stop()
-	for {
-		var answer rebalanced
-		body, _ := json.Marshal(map[string]int{"max": 0}) // a number always has its JSON
-		target := strings.TrimSuffix(address, "/") + "/v1/node/" + url.PathEscape(string(node)) + "/rebalance"
-		if err := newPlanClient(nil).postTo(ctx, target, body, &answer); err != nil {
+	for began := time.Now(); ; {
+		answer, err := m.ask(ctx)
+		if err != nil {
 			return err
 		}
-		for _, order := range answer.Orders {
-			fmt.Fprintf(c.stdout, "%s  %s  to %s\n", order.Alloc, order.Workload, order.Node)
-		}
-		moves += len(answer.Orders)
-		if answer.On == 0 || time.Since(began) >= wait {
-			fmt.Fprintf(c.stdout, "%d moved, %d left on the node\n", moves, answer.On)
-			if answer.On > 0 && wait > 0 {
-				return errNo
-			}
-			return nil
+		rests := len(answer.Orders) == 0 && len(m.begun) == 0
+		done := rests && (!m.body.Empty || answer.On == 0)
+		if done || time.Since(began) >= wait {
+			return m.conclude(answer.On, done || wait == 0)
 		}
 		select {
 		case <-ctx.Done():
@@ -116,4 +135,60 @@ func (c *command) empty(address string, node psg.NodeID, wait time.Duration) err
 		case <-again.C:
 		}
 	}
+}
+
+// ask begins what can be begun, and takes in what has ended since.
+func (m *mover) ask(ctx context.Context) (answer rebalanced, err error) {
+	body, err := json.Marshal(m.body)
+	if err != nil {
+		return answer, err
+	}
+	target := strings.TrimSuffix(m.address, "/") + "/v1/node/" + url.PathEscape(string(m.node)) + "/rebalance"
+	if err := newPlanClient(nil).postTo(ctx, target, body, &answer); err != nil {
+		return answer, err
+	}
+	for _, order := range answer.Orders {
+		m.begun[order.Alloc] = true
+		if !m.out.json && m.out.template == "" {
+			fmt.Fprintf(m.c.stdout, "%s  %s  to %s\n", order.Alloc, order.Workload, order.Node)
+		}
+	}
+	for _, move := range answer.Finished {
+		if m.begun[move.Alloc] {
+			delete(m.begun, move.Alloc)
+			m.ended = append(m.ended, move)
+		}
+	}
+	return answer, nil
+}
+
+// conclude prints what came of it. It is a no when the node was to be empty and
+// is not, or moves have yet to end.
+func (m *mover) conclude(on int, well bool) error {
+	type conclusion struct {
+		Moves []psg.Move `json:"moves"`
+		Open  int        `json:"open"` // begun, and not seen to end
+		On    int        `json:"on"`
+	}
+	if m.ended == nil {
+		m.ended = []psg.Move{}
+	}
+	value := conclusion{m.ended, len(m.begun), on}
+	err := m.out.print(m.c.stdout, value, func(w io.Writer) error {
+		p := &printer{w: w}
+		for _, move := range m.ended {
+			if move.GivenUp != "" {
+				p.line("%.8s stays: %s", move.Alloc, move.GivenUp)
+				continue
+			}
+			p.line("%.8s is now %.8s on %s: gap %v, %d job versions and %d writes for %d moves", move.Alloc, move.Successor, move.To,
+				move.Gap.Round(time.Millisecond), move.Versions, move.Writes, move.Together)
+		}
+		p.line("%d moved, %d not seen to end, %d left on the node", len(m.ended), len(m.begun), on)
+		return p.err
+	})
+	if err == nil && !well {
+		return errNo
+	}
+	return err
 }

@@ -1,8 +1,6 @@
 package nomad_test
 
 import (
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -14,17 +12,8 @@ import (
 	"github.com/psgrid/psg/shim"
 )
 
-// psg runs a psg command against the grid.
-func (g *grid) psg(args ...string) (string, error) {
-	command := exec.Command(program(g.T, "psg"), args...)
-	command.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "NOMAD_") }),
-		"NOMAD_ADDR="+g.address, "PSG_ADDR="+g.rest)
-	out, err := command.CombinedOutput()
-	return string(out), err
-}
-
 func TestMove(t *testing.T) {
-	g := startGrid(t, three()...)
+	g := use(t)
 	g.Run("a node is emptied, one instance at a time", g.emptied)
 	g.Run("a drained node is left in spite of the hint", g.drained)
 	g.Run("detach gives everything back without a restart", g.detached)
@@ -58,7 +47,7 @@ func (g *grid) emptied(t *testing.T) {
 		}
 	}()
 	start := time.Now()
-	out, err := g.psg("node", "rebalance", "-wait", "40s", from)
+	out, err := g.psg("node", "rebalance", "-empty", "-wait", "40s", from)
 	took := time.Since(start)
 	close(stop)
 	least := <-fewest

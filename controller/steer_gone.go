@@ -1,0 +1,107 @@
+package controller
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/ledger"
+)
+
+const (
+	// goneWithin is how long the hints to a lost node stay, for what ran there to
+	// be placed anew first: one change then serves all; goneLook is between two
+	// looks whether it is.
+	goneWithin = time.Minute
+	goneLook   = 2 * time.Second
+)
+
+// noteLoss has the hints of a job looked at of which an instance was lost with
+// its node.
+func (c *Controller) noteLoss(d psg.Delta, now time.Time) {
+	freed, ends := d.(psg.Freed)
+	if !ends || freed.State != psg.Lost {
+		return
+	}
+	if status := c.state.Ask(freed.Ask); status != nil && status.Ask.Node != "" {
+		c.steers.lose(status.Ask.Workload.JobID(), status.Ask.Node, now)
+	}
+}
+
+func (s *steers) lose(job psg.JobID, node psg.NodeID, now time.Time) {
+	s.mu.Lock()
+	known := s.jobs[job] != nil && slices.Contains(s.jobs[job].gone, node)
+	s.mu.Unlock()
+	if known {
+		return
+	}
+	s.note(job, now)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if noted := s.jobs[job]; noted != nil {
+		noted.gone, noted.lost = append(noted.gone, node), now
+	}
+}
+
+// goneFrom are the lost nodes that a job may still be hinted to, and since when.
+func (s *steers) goneFrom(job psg.JobID) ([]psg.NodeID, time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if noted := s.jobs[job]; noted != nil {
+		return slices.Clone(noted.gone), noted.lost
+	}
+	return nil, time.Time{}
+}
+
+func (s *steers) forgetGone(job psg.JobID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if noted := s.jobs[job]; noted != nil {
+		noted.gone = nil
+	}
+}
+
+// unhint takes the hints to lost nodes off a job, once all of it is placed
+// elsewhere or that takes too long.
+func (c *Controller) unhint(ctx context.Context, job psg.JobID, gone []psg.NodeID, since time.Time, to Orchestrator) error {
+	now := time.Now()
+	if c.lacking(job) && now.Sub(since) < goneWithin {
+		c.steers.again(job, now.Add(goneLook))
+		return nil
+	}
+	workloads, asks := c.job(job)
+	wanted := hints(workloads, asks)
+	for i := range workloads {
+		if id := workloads[i].ID; wanted[id.Group] == nil && startsByAsking(&workloads[i]) {
+			wanted[id.Group] = psg.Hint{} // what has no place is hinted nowhere
+		}
+	}
+	changed, err := to.Steer(ctx, psg.Steering{Job: job, Hints: wanted, Gone: gone}, c.mustLead)
+	if err != nil {
+		return err
+	}
+	c.steers.count(changed, 0)
+	c.steers.forgetGone(job)
+	if changed {
+		c.config.Log.Info("no longer hinted to lost nodes", "namespace", job.Namespace, "job", job.Job, "nodes", gone)
+	}
+	return nil
+}
+
+// lacking reports whether an instance of a job has no place.
+func (c *Controller) lacking(job psg.JobID) (lacking bool) {
+	c.view(func(s *ledger.State) {
+		workloads, asks := s.Job(job)
+		for i := range workloads {
+			placed := 0
+			for _, status := range asks {
+				if status.Ask.Workload == workloads[i].ID && status.Placement != nil {
+					placed++
+				}
+			}
+			lacking = lacking || startsByAsking(&workloads[i]) && placed < workloads[i].Count
+		}
+	})
+	return lacking
+}

@@ -1,0 +1,68 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/placement"
+)
+
+// improvements are the moves off a node that are worth their cost by the scores
+// of placement: none when what it holds is where it would be placed now. They are
+// found on an engine of their own, where nothing else can move.
+func (c *Controller) improvements(ctx context.Context, r psg.Rebalance) ([]wantedMove, error) {
+	sources, err := c.movable(ctx, r.Node)
+	if err != nil || len(sources) == 0 {
+		return nil, err
+	}
+	view, policy := c.Snapshot(), c.policy()
+	movable := map[psg.RequestID]bool{}
+	rulings := map[psg.WorkloadID]*psg.Ruling{}
+	for _, source := range sources {
+		movable[source.Ask.ID] = true
+		id := source.Ask.Workload
+		if workload := view.Workload(id); rulings[id] == nil && workload != nil {
+			ruling, err := policy.Rule(ctx, workload, view)
+			if err != nil {
+				return nil, fmt.Errorf("improve what %s holds: %w", r.Node, err)
+			}
+			rulings[id] = &ruling
+		}
+	}
+	seed, _, _ := c.Position()
+	found := engineOf(view, movable).Improve(placement.Problem{
+		Now: time.Now(), Seed: seed, Rulings: rulings, Rows: rows(view),
+		Stop: func() bool { return ctx.Err() != nil },
+	}, maxMoves)
+	var moves []wantedMove
+	for _, m := range found.Moves {
+		at := slices.IndexFunc(sources, func(s psg.AskStatus) bool { return s.Ask.ID == m.Placement.Ask.ID })
+		if at >= 0 && m.From == r.Node {
+			moves = append(moves, wantedMove{sources[at], []psg.NodeID{m.Placement.Node}})
+		}
+	}
+	slices.SortStableFunc(moves, func(a, b wantedMove) int { return a.source.Ask.Workload.Compare(b.source.Ask.Workload) })
+	return moves, ctx.Err()
+}
+
+// engineOf is a placement engine that knows what a snapshot shows. What is not to
+// move is entered as moving already, which is left alone.
+func engineOf(view *psg.Snapshot, movable map[psg.RequestID]bool) *placement.Engine {
+	engine := placement.New(placement.Config{})
+	for i := range view.Nodes {
+		engine.Apply(psg.NodeChanged{Node: view.Nodes[i]})
+	}
+	for i := range view.Workloads {
+		engine.Apply(psg.WorkloadChanged{Workload: view.Workloads[i]})
+	}
+	for _, p := range view.Placements {
+		if !movable[p.Ask.ID] {
+			p.State = psg.Moving
+		}
+		engine.Apply(psg.Placed{Placement: p})
+	}
+	return engine
+}

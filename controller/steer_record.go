@@ -1,0 +1,178 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/psgrid/psg"
+)
+
+const (
+	maxFinished = 256              // moves that are remembered once they have ended
+	recordFor   = 15 * time.Minute // then a move is not waited for any more
+	recordEvery = time.Second
+)
+
+// record is what moves that were begun together have come to. It is this
+// controller's own account, which ends with its lead; the audit has what the
+// ledger was told.
+type record struct {
+	began    time.Time
+	moves    []openMove
+	before   map[psg.RequestID]bool // allocations of the group that were there
+	settled  bool                   // nothing is written for it any more
+	givenUp  string
+	versions int
+	writes   int
+}
+
+// openMove is one of them that has yet to end.
+type openMove struct {
+	source psg.RequestID
+	move   psg.Move
+}
+
+// newRecord opens the account of moves that are about to begin.
+func (c *Controller) newRecord(sources []psg.AskStatus, shift bool) *record {
+	r := &record{began: time.Now(), before: map[psg.RequestID]bool{}}
+	_, asks := c.job(sources[0].Ask.Workload.JobID())
+	for _, status := range asks {
+		r.before[status.Ask.ID] = true
+	}
+	for _, source := range sources {
+		r.moves = append(r.moves, openMove{source.Ask.ID, psg.Move{
+			Workload: source.Ask.Workload, Alloc: source.Ask.Alloc, From: source.Placement.Node, Shift: shift, Together: len(sources),
+		}})
+	}
+	return r
+}
+
+// wrote counts what a step has cost. Of a shift that an earlier leader has begun
+// there is no account: the record is nil.
+func (r *record) wrote(version bool, stops int) {
+	if r == nil {
+		return
+	}
+	r.writes += stops
+	if version {
+		r.versions++
+		r.writes++
+	}
+}
+
+func (r *record) settle() {
+	if r != nil {
+		r.settled = true
+	}
+}
+
+func (r *record) giveUp(why string) {
+	if r != nil {
+		r.settled, r.givenUp = true, why
+	}
+}
+
+// record keeps an account until its moves have ended.
+func (s *steers) record(r *record, legs []leg) {
+	s.mu.Lock()
+	for i := range r.moves {
+		r.moves[i].move.To = legs[i].to
+	}
+	s.records = append(s.records, r)
+	s.mu.Unlock()
+	signal(s.news)
+}
+
+// finishedFrom are the moves off a node that ended lately, oldest first.
+func (s *steers) finishedFrom(node psg.NodeID) []psg.Move {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []psg.Move
+	for _, m := range s.finished {
+		if m.From == node {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// finish looks which moves have ended, and tells of them: in the log, and as the
+// reason of the successor's state.
+func (c *Controller) finish(ctx context.Context, now time.Time) error {
+	c.steers.mu.Lock()
+	records := slices.Clone(c.steers.records)
+	c.steers.mu.Unlock()
+	var ended []psg.Move
+	var open []*record
+	for _, r := range records {
+		ended = append(ended, c.ended(r, now)...)
+		if len(r.moves) > 0 {
+			open = append(open, r)
+		}
+	}
+	c.steers.closed(open, ended)
+	var told []psg.Delta
+	for _, m := range ended {
+		c.config.Log.Info("move ended", "workload", m.Workload, "alloc", m.Alloc, "successor", m.Successor, "from", m.From, "to", m.To,
+			"gap", m.Gap, "versions", m.Versions, "writes", m.Writes, "together", m.Together, "given_up", m.GivenUp)
+		if m.Successor != "" {
+			why := fmt.Sprintf("moved here from %s in place of %.8s: gap %v, %d job versions and %d writes for %d moves",
+				m.From, m.Alloc, m.Gap.Round(time.Millisecond), m.Versions, m.Writes, m.Together)
+			told = append(told, psg.Moved{Ask: psg.RequestID(m.Successor), State: psg.Running, Reason: why, At: now})
+		}
+	}
+	return c.Report(ctx, told)
+}
+
+// closed keeps what is open, and the last of what has ended.
+func (s *steers) closed(open []*record, ended []psg.Move) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.records = open
+	s.finished = append(s.finished, ended...)
+	s.finished = slices.Delete(s.finished, 0, max(0, len(s.finished)-maxFinished))
+	for _, m := range ended {
+		s.figures.moved(m)
+	}
+}
+
+// ended takes the moves that have ended out of a record.
+func (c *Controller) ended(r *record, now time.Time) (ended []psg.Move) {
+	if !r.settled && now.Sub(r.began) < recordFor {
+		return nil
+	}
+	_, asks := c.job(r.moves[0].move.Workload.JobID())
+	r.moves = slices.DeleteFunc(r.moves, func(o openMove) bool {
+		m := o.move
+		m.Versions, m.Writes, m.GivenUp, m.At = r.versions, r.writes, r.givenUp, now
+		if m.GivenUp == "" && now.Sub(r.began) >= recordFor {
+			m.GivenUp = "its end was not seen"
+		}
+		source, _ := c.Ask(o.source)
+		next := successor(&m, r.before, asks)
+		switch {
+		case m.GivenUp != "":
+		case next == nil || !source.Over():
+			return false
+		default:
+			r.before[next.Ask.ID] = true
+			m.Successor, m.Gap, m.At = next.Ask.Alloc, max(0, next.Since.Sub(source.Since)), next.Since
+		}
+		ended = append(ended, m)
+		return true
+	})
+	return ended
+}
+
+// successor is the allocation that runs in the place of one that moved.
+func successor(m *psg.Move, before map[psg.RequestID]bool, asks []psg.AskStatus) *psg.AskStatus {
+	for i := range asks {
+		a := &asks[i]
+		if a.Ask.Workload == m.Workload && a.Ask.Alloc != "" && a.State == psg.Running && a.Placement.Node == m.To && !before[a.Ask.ID] {
+			return a
+		}
+	}
+	return nil
+}
