@@ -6,34 +6,41 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"text/tabwriter"
 	"time"
 
 	"github.com/psgrid/psg/agent"
 )
 
-// checkPause is long enough for shares of CPU time to mean something.
-const checkPause = 500 * time.Millisecond
+// checkPause is long enough for shares of CPU time to mean something. What is
+// measured least often has its turns after one pause and after two.
+const (
+	checkTimes = 3
+	checkPause = 500 * time.Millisecond
+)
 
-// check measures twice and prints every metric, or why there is none.
-func check(ctx context.Context, proc string, stdout io.Writer) error {
-	c := agent.NewCollector(agent.Config{Proc: proc, Interval: checkPause, Log: slog.New(slog.DiscardHandler)})
+// check measures for a second and prints every metric, or why there is none, the
+// control groups and what each workload in them uses.
+func check(ctx context.Context, config agent.Config, stdout io.Writer) error {
+	config.Interval, config.SlowFiles = checkPause, checkPause
+	config.Log = slog.New(slog.DiscardHandler)
+	c := agent.NewCollector(config)
 	defer c.Close()
-	c.Collect(time.Now())
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(checkPause):
-	}
-	c.Collect(time.Now())
-
-	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "Source\tMetric\tValue")
-	for _, r := range c.Readings() {
-		for _, metric := range r.Metrics {
-			fmt.Fprintf(table, "%s\t%s\t%s\n", r.Path, metric, value(c, metric, r.Err))
+	for i := range checkTimes {
+		c.Collect(time.Now())
+		if i == checkTimes-1 {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(checkPause):
 		}
 	}
+	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+	writeMetrics(table, c)
+	writeUses(table, c)
 	if err := table.Flush(); err != nil {
 		return err
 	}
@@ -45,6 +52,15 @@ func check(ctx context.Context, proc string, stdout io.Writer) error {
 	return nil
 }
 
+func writeMetrics(table io.Writer, c *agent.Collector) {
+	fmt.Fprintln(table, "Source\tMetric\tValue")
+	for _, r := range c.Readings() {
+		for _, metric := range r.Metrics {
+			fmt.Fprintf(table, "%s\t%s\t%s\n", r.Path, metric, value(c, metric, r.Err))
+		}
+	}
+}
+
 func value(c *agent.Collector, metric string, failed error) string {
 	if failed != nil {
 		return "cannot be read: " + failed.Error()
@@ -52,5 +68,32 @@ func value(c *agent.Collector, metric string, failed error) string {
 	if v, ok := c.Last(metric); ok {
 		return fmt.Sprintf("%.2f", v)
 	}
-	return "no change yet"
+	return "unknown"
+}
+
+func writeUses(table io.Writer, c *agent.Collector) {
+	layout, err := c.Groups()
+	fmt.Fprintf(table, "\nControl groups: %s\n", layout)
+	if err != nil {
+		fmt.Fprintf(table, "Workloads cannot be found: %v\n", err)
+		return
+	}
+	uses := c.Uses()
+	if len(uses) == 0 {
+		fmt.Fprintln(table, "No workload runs here.")
+		return
+	}
+	fmt.Fprintln(table, "\nAllocation\tTask\tCPU %\tThrottled %\tMemory MiB\tRead MiB/s\tWritten MiB/s\tCPU pressure %\tOOM kills\tFreezer group")
+	for _, u := range uses {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", u.Alloc, u.Task, amount(u.CPUPercent), amount(u.ThrottledPercent),
+			amount(u.MemoryMB), amount(u.ReadMBps), amount(u.WriteMBps), amount(u.CPUPressurePercent), u.OOMKills, u.Cgroups.Freezer)
+	}
+}
+
+// amount writes a value of a use, which is no number where nothing is known.
+func amount(v float64) string {
+	if math.IsNaN(v) {
+		return "unknown"
+	}
+	return fmt.Sprintf("%.1f", v)
 }

@@ -1,5 +1,5 @@
-// Command psg-agent measures its node and publishes what it measured to PSG's
-// bus.
+// Command psg-agent measures its node and the workloads on it, and publishes what
+// it measured to PSG's bus.
 package main
 
 import (
@@ -37,10 +37,11 @@ func main() {
 const usage = `Usage: psg-agent -node ID -nats URL [options]
        psg-agent -check
 
-Measures this node from /proc every 200 ms and publishes statistics over the
-last 10 s, until it is interrupted. While the bus is away it keeps the newest
-and publishes them later. With -check it prints what can be measured here, and
-exits 1 if CPU or memory cannot.
+Measures this node and the workloads on it every 200 ms and publishes
+statistics over the last 10 s, until it is interrupted. While the bus is away it
+keeps the newest and publishes them later. With -check it prints what can be
+measured here, the control groups and what each workload uses, and exits 1 if
+CPU or memory cannot be measured.
 
 Options:
 `
@@ -60,7 +61,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	if o.check {
-		return exitCode(stderr, check(ctx, o.proc, stdout))
+		return exitCode(stderr, check(ctx, o.config(nil), stdout))
 	}
 	log := slog.New(slog.NewTextHandler(stderr, nil))
 	link := &link{config: bus.Config{
@@ -70,7 +71,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		Log:         log,
 	}}
 	defer link.close()
-	a, err := agent.New(agent.Config{Node: psg.NodeID(o.node), Proc: o.proc, Interval: o.interval, Log: log}, link)
+	a, err := agent.New(o.config(log), link)
 	if err := errors.Join(err, link.config.Validate()); err != nil {
 		fmt.Fprintf(stderr, "psg-agent: %v\n", err)
 		return exitUsage
@@ -80,9 +81,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 type options struct {
-	node, nats, credentials, proc string
-	interval                      time.Duration
-	check                         bool
+	node, nats, credentials string
+	proc, sys, cgroup       string
+	interval                time.Duration
+	check                   bool
+}
+
+func (o *options) config(log *slog.Logger) agent.Config {
+	return agent.Config{
+		Node: psg.NodeID(o.node), Proc: o.proc, Sys: o.sys, Cgroup: o.cgroup, Interval: o.interval, Log: log,
+	}
 }
 
 func (o *options) flags(stderr io.Writer) *flag.FlagSet {
@@ -93,6 +101,8 @@ func (o *options) flags(stderr io.Writer) *flag.FlagSet {
 	flags.StringVar(&o.credentials, "nats-creds", "", "NATS credentials `file`")
 	flags.DurationVar(&o.interval, "interval", 200*time.Millisecond, "`time` between collections")
 	flags.StringVar(&o.proc, "proc", "/proc", "`directory` of the proc file system, such as the host's in a container")
+	flags.StringVar(&o.sys, "sys", "/sys", "`directory` of the sys file system")
+	flags.StringVar(&o.cgroup, "cgroup", "", "`directory` where control groups are mounted (default \"fs/cgroup\" below -sys)")
 	flags.BoolVar(&o.check, "check", false, "print what can be measured on this node, and exit")
 	flags.Usage = func() {
 		fmt.Fprint(stderr, usage)

@@ -71,7 +71,7 @@ func TestRun_CheckPrintsWhatCanBeMeasured(t *testing.T) {
 	if code := run(t.Context(), []string{"-check"}, &stdout, &stderr); code != exitOK {
 		t.Fatalf("exit code %d: %s", code, &stderr)
 	}
-	for _, metric := range []string{"cpu_percent", "memory_available_mb", "load_1m"} {
+	for _, metric := range []string{"cpu_percent", "memory_available_mb", "load_1m", "network_received_mbits", "Control groups: "} {
 		if !strings.Contains(stdout.String(), metric) {
 			t.Errorf("no %s in\n%s", metric, &stdout)
 		}
