@@ -31,7 +31,7 @@ func (x *explanations) now(s *solver, at int) {
 	c := a.deferred
 	r, ok := x.byClass[c]
 	if !ok {
-		r = s.e.explainClass(s.works[at], c, s.p.Stop)
+		r = s.explainClass(s.works[at], c)
 		x.byClass[c] = r
 	}
 	r.Ask = ask.ID
@@ -40,8 +40,8 @@ func (x *explanations) now(s *solver, at int) {
 
 // explainClass looks at every node for why a class's workload has none. It is
 // brief once the budget is spent.
-func (e *Engine) explainClass(w *workload, c *class, stop func() bool) psg.Refusal {
-	r := psg.Refusal{State: psg.Queued}
+func (s *solver) explainClass(w *workload, c *class) psg.Refusal {
+	e, r := s.e, psg.Refusal{State: psg.Queued}
 	if i := e.totalReached(c.shape); i >= 0 {
 		limit := &e.cfg.Limits[i]
 		reason := psg.Reason{Source: "limit " + limit.Name, Text: fmt.Sprintf("at most %d in the cluster", limit.Total)}
@@ -49,7 +49,7 @@ func (e *Engine) explainClass(w *workload, c *class, stop func() bool) psg.Refus
 		r.Summary = fmt.Sprintf("%s: %s", reason.Source, reason.Text)
 		return r
 	}
-	if stop != nil && stop() {
+	if s.spent() {
 		r.Summary = "no node has room; the cycle's time was up before it could say why"
 		return r
 	}
@@ -69,13 +69,14 @@ func (e *Engine) explainClass(w *workload, c *class, stop func() bool) psg.Refus
 		nearest = append(nearest, nearMiss{m.node, full.list})
 	}
 	g.fill(&r, nearest)
+	r.Remedies = s.remedies(w, c, &g.hurdles)
 	return r
 }
 
 // explainNode says why a workload does not fit one node, nil for a node that is
 // not known.
-func (e *Engine) explainNode(ask *psg.Ask, w *workload, c *class, n *node) psg.Refusal {
-	r := psg.Refusal{Ask: ask.ID, State: psg.Queued}
+func (s *solver) explainNode(ask *psg.Ask, w *workload, c *class, n *node) psg.Refusal {
+	e, r := s.e, psg.Refusal{Ask: ask.ID, State: psg.Queued}
 	if n == nil {
 		r.Summary = fmt.Sprintf("node %s is not known", ask.Node)
 		r.Excluded = []psg.Exclusion{{Reason: psg.Reason{Source: "node", Text: "not known"}, Nodes: 1}}
@@ -98,6 +99,11 @@ func (e *Engine) explainNode(ask *psg.Ask, w *workload, c *class, n *node) psg.R
 		}
 	}
 	r.Nearest = []psg.NearMiss{near}
+	if w.spec.Type.EveryNode() { // any other may go elsewhere
+		var h hurdles
+		h.add(n, o.list)
+		r.Remedies = s.remedies(w, c, &h)
+	}
 	r.Summary = fmt.Sprintf("not on %s: %s", n.name(), strings.Join(texts, "; "))
 	return r
 }

@@ -91,6 +91,7 @@ func (s *solver) refuseGang(gang psg.GangID, asks []int, reason string) {
 		r := psg.Refusal{Ask: s.p.Asks[at].ID, State: psg.Queued}
 		if a.refusal != nil {
 			r = *a.refusal
+			r.Remedies = nil // of one instance: the others would need their own
 		}
 		r.Summary = text
 		r.Excluded = slices.Concat([]psg.Exclusion{{Reason: psg.Reason{Source: "gang", Text: text}}}, r.Excluded)

@@ -20,6 +20,7 @@ type gatherer struct {
 	qualified int // nodes whose own qualities suit
 	denied    int // of those, nodes that policy denies
 	anyDenied int
+	hurdles   hurdles
 }
 
 // miss is one node that does not fit, and how far it is from that.
@@ -60,7 +61,8 @@ func (g *gatherer) add(n *node, list []objection) {
 			g.denied++
 		}
 	}
-	g.keep(miss{n, weight, len(list)})
+	g.nearest = insertMiss(g.nearest, miss{n, weight, len(list)}, mostNearest)
+	g.hurdles.add(n, list)
 }
 
 func (g *gatherer) count(reason psg.Reason) {
@@ -73,14 +75,14 @@ func (g *gatherer) count(reason psg.Reason) {
 	g.counts = append(g.counts, psg.Exclusion{Reason: reason, Nodes: 1})
 }
 
-// keep inserts a miss where it is among the nearest.
-func (g *gatherer) keep(m miss) {
-	at, _ := slices.BinarySearchFunc(g.nearest, m, nearer)
-	if at >= mostNearest {
-		return
+// insertMiss inserts a miss where it is among the nearest.
+func insertMiss(list []miss, m miss, most int) []miss {
+	at, _ := slices.BinarySearchFunc(list, m, nearer)
+	if at >= most {
+		return list
 	}
-	g.nearest = slices.Insert(g.nearest, at, m)
-	g.nearest = g.nearest[:min(len(g.nearest), mostNearest)]
+	list = slices.Insert(list, at, m)
+	return list[:min(len(list), most)]
 }
 
 // nearer orders misses by how far they are from fitting, then by what else is

@@ -136,13 +136,18 @@ func (e *Engine) cheaper(a, b *sacrifice) bool {
 func (s *solver) lesser(n *node, w *workload) []*held {
 	var list []*held
 	for _, h := range n.held {
-		v := h.workload
-		if s.e.settled(h) && v.spec.Preemptible && v.spec.Priority < w.spec.Priority && v.spec.Managed() && !s.protected(v) {
+		if s.mayEnd(h, w) {
 			list = append(list, h)
 		}
 	}
 	slices.SortFunc(list, byPriority)
 	return list
+}
+
+// mayEnd reports whether a placement may be made to end for a workload.
+func (s *solver) mayEnd(h *held, w *workload) bool {
+	v := h.workload
+	return s.e.settled(h) && v.spec.Preemptible && v.spec.Priority < w.spec.Priority && v.spec.Managed() && !s.protected(v)
 }
 
 func byPriority(a, b *held) int {

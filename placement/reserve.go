@@ -76,7 +76,7 @@ func (s *solver) placePinned(at int, c *class, reserved []*held) bool {
 // refusePinned says why not here, and where instead.
 func (s *solver) refusePinned(at int, c *class, n *node, reserved []*held) {
 	ask, w := &s.p.Asks[at], s.works[at]
-	r := s.e.explainNode(ask, w, c, n)
+	r := s.explainNode(ask, w, c, n)
 	s.answers[at].refusal = &r
 	if w.spec.Type.EveryNode() {
 		return

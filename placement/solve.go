@@ -76,6 +76,7 @@ type solver struct {
 	gangs   map[psg.GangID][]int // asks by gang, by turn
 	journal []entry
 	why     explanations
+	trials  int // placements whose end was tried out for an explanation
 	room    slabs
 }
 
