@@ -158,6 +158,8 @@ func TestRoles_DocumentedPermissionsLetEachDoItsPartAlone(t *testing.T) {
 			TelemetrySubject("n2"):            false,
 			ledgerSubject + ".aside":          false,
 			OrderSubject("n1"):                user == "controller",
+			ReportSubject("n1"):               user == "agent-n1",
+			ReportSubject("n2"):               false,
 			"$JS.API.STREAM.PURGE.PSG_AUDIT":  false,
 			"$JS.API.STREAM.PURGE.PSG_LEDGER": false,
 		} {
@@ -167,7 +169,7 @@ func TestRoles_DocumentedPermissionsLetEachDoItsPartAlone(t *testing.T) {
 		}
 		for subject, may := range map[string]bool{
 			OrderSubject("n1"): user == "agent-n1", OrderSubject("n2"): false, ledgerSubject: false,
-			TelemetrySubject("n1"): user == "controller",
+			TelemetrySubject("n1"): user == "controller", ReportSubject("n1"): user == "controller",
 		} {
 			if got := r.subscribe(subject); got != may {
 				t.Errorf("%s may subscribe to %s: %t, want %t", user, subject, got, may)

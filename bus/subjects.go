@@ -15,11 +15,13 @@ import (
 //	psg.v1.audit              PSG_AUDIT       the leader     auditors
 //	psg.v1.telemetry.NODE     PSG_TELEMETRY   NODE's agent   controllers
 //	psg.v1.order.NODE         none            the leader     NODE's agent
+//	psg.v1.report.NODE        none            NODE's agent   controllers
 const (
 	ledgerSubject    = "psg.v1.ledger"
 	auditSubject     = "psg.v1.audit"
 	telemetrySubject = "psg.v1.telemetry."
 	orderSubject     = "psg.v1.order."
+	reportSubject    = "psg.v1.report."
 
 	ledgerStream    = "PSG_LEDGER"
 	auditStream     = "PSG_AUDIT"
@@ -34,6 +36,9 @@ func TelemetrySubject(node psg.NodeID) string { return telemetrySubject + token(
 
 // OrderSubject is where the leader publishes orders to a node.
 func OrderSubject(node psg.NodeID) string { return orderSubject + token(node) }
+
+// ReportSubject is where a node's agent says how orders went.
+func ReportSubject(node psg.NodeID) string { return reportSubject + token(node) }
 
 // token makes one subject token of any node ID.
 func token(node psg.NodeID) string {

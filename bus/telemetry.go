@@ -38,13 +38,3 @@ func (b *Bus) WatchTelemetry(ctx context.Context, observe func(psg.NodeObserved)
 	<-ctx.Done()
 	return sub.Drain()
 }
-
-// PublishOrder publishes an order to its node. The order is committed already
-// and is repeated by whoever needs it to be: a lost one is not an error.
-func (b *Bus) PublishOrder(order psg.Order) error {
-	data, err := wire.EncodeOrder(order)
-	if err != nil {
-		return fmt.Errorf("encode order: %w", err)
-	}
-	return b.conn.Publish(OrderSubject(order.Node), data)
-}

@@ -1,0 +1,82 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/wire"
+)
+
+// PublishOrder publishes an order to its node. The order is committed already,
+// or repeated by whoever needs it to be: a lost one is not an error.
+func (b *Bus) PublishOrder(order psg.Order) error {
+	data, err := wire.EncodeOrder(order)
+	if err != nil {
+		return fmt.Errorf("encode order: %w", err)
+	}
+	return b.conn.Publish(OrderSubject(order.Node), data)
+}
+
+// WatchOrders calls carryOut with each order to a node that arrives until ctx
+// ends, one at a time. What is not an order is logged and dropped. Who may
+// publish there is the server's to hold: see docs/bus.md.
+func (b *Bus) WatchOrders(ctx context.Context, node psg.NodeID, carryOut func(psg.Order)) error {
+	return b.watch(ctx, OrderSubject(node), func(message *nats.Msg) error {
+		order, err := wire.DecodeOrder(message.Data)
+		if err == nil {
+			carryOut(order)
+		}
+		return err
+	})
+}
+
+// PublishReport publishes a report of a node's agent and waits until the server
+// has it.
+func (b *Bus) PublishReport(ctx context.Context, r psg.Report) error {
+	data, err := wire.EncodeReport(r)
+	if err != nil {
+		return fmt.Errorf("encode report: %w", err)
+	}
+	if err := b.Healthy(); err != nil {
+		return err
+	}
+	if err := b.conn.Publish(ReportSubject(r.Node), data); err != nil {
+		return fmt.Errorf("publish report: %w", err)
+	}
+	if err := b.conn.FlushWithContext(ctx); err != nil {
+		return fmt.Errorf("publish report: %w", err)
+	}
+	return nil
+}
+
+// WatchReports calls take with each report that arrives until ctx ends. A report
+// that is not of its subject's node is logged and dropped.
+func (b *Bus) WatchReports(ctx context.Context, take func(psg.Report)) error {
+	return b.watch(ctx, reportSubject+"*", func(message *nats.Msg) error {
+		r, err := wire.DecodeReport(message.Data)
+		if err == nil && ReportSubject(r.Node) != message.Subject {
+			err = fmt.Errorf("it is of node %q: %w", r.Node, psg.ErrInvalid)
+		}
+		if err == nil {
+			take(r)
+		}
+		return err
+	})
+}
+
+// watch subscribes until ctx ends. What take refuses is logged.
+func (b *Bus) watch(ctx context.Context, subject string, take func(*nats.Msg) error) error {
+	sub, err := b.conn.Subscribe(subject, func(message *nats.Msg) {
+		if err := take(message); err != nil {
+			b.config.Log.Warn("message ignored", "subject", message.Subject, "error", err)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("subscribe to %s: %w", subject, err)
+	}
+	<-ctx.Done()
+	return sub.Drain()
+}
