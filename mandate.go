@@ -36,7 +36,8 @@ type ReportState string
 
 // The states of a report.
 const (
-	ReportDone    ReportState = "done"    // carried out; of Evict and Drain at first: begun
+	ReportBegun   ReportState = "begun"   // of Evict and Drain: another report follows
+	ReportDone    ReportState = "done"    // carried out
 	ReportRefused ReportState = "refused" // not tried: stale, malformed, or for another node
 	ReportFailed  ReportState = "failed"  // tried, and could not be done
 	ReportUndone  ReportState = "undone"  // what was in force is so no more

@@ -43,6 +43,8 @@ func (b *Bus) PublishReport(ctx context.Context, r psg.Report) error {
 	if err := b.Healthy(); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
 	if err := b.conn.Publish(ReportSubject(r.Node), data); err != nil {
 		return fmt.Errorf("publish report: %w", err)
 	}

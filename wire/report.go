@@ -10,6 +10,7 @@ var reportStates = enum[psg.ReportState, psgv1.ReportState]{
 	psgv1.ReportState_REPORT_STATE_REFUSED: psg.ReportRefused,
 	psgv1.ReportState_REPORT_STATE_FAILED:  psg.ReportFailed,
 	psgv1.ReportState_REPORT_STATE_UNDONE:  psg.ReportUndone,
+	psgv1.ReportState_REPORT_STATE_BEGUN:   psg.ReportBegun,
 }
 
 // EncodeReport writes one report.

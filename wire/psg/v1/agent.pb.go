@@ -35,6 +35,8 @@ const (
 	ReportState_REPORT_STATE_FAILED ReportState = 3
 	// What was in force is so no more.
 	ReportState_REPORT_STATE_UNDONE ReportState = 4
+	// It goes on: another report follows.
+	ReportState_REPORT_STATE_BEGUN ReportState = 5
 )
 
 // Enum value maps for ReportState.
@@ -45,6 +47,7 @@ var (
 		2: "REPORT_STATE_REFUSED",
 		3: "REPORT_STATE_FAILED",
 		4: "REPORT_STATE_UNDONE",
+		5: "REPORT_STATE_BEGUN",
 	}
 	ReportState_value = map[string]int32{
 		"REPORT_STATE_UNSPECIFIED": 0,
@@ -52,6 +55,7 @@ var (
 		"REPORT_STATE_REFUSED":     2,
 		"REPORT_STATE_FAILED":      3,
 		"REPORT_STATE_UNDONE":      4,
+		"REPORT_STATE_BEGUN":       5,
 	}
 )
 
@@ -331,13 +335,14 @@ const file_psg_v1_agent_proto_rawDesc = "" +
 	"\x06reason\x18\t \x01(\tR\x06reason\x12*\n" +
 	"\x02at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x120\n" +
-	"\x05until\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x05until*\x8e\x01\n" +
+	"\x05until\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x05until*\xa6\x01\n" +
 	"\vReportState\x12\x1c\n" +
 	"\x18REPORT_STATE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11REPORT_STATE_DONE\x10\x01\x12\x18\n" +
 	"\x14REPORT_STATE_REFUSED\x10\x02\x12\x17\n" +
 	"\x13REPORT_STATE_FAILED\x10\x03\x12\x17\n" +
-	"\x13REPORT_STATE_UNDONE\x10\x042M\n" +
+	"\x13REPORT_STATE_UNDONE\x10\x04\x12\x16\n" +
+	"\x12REPORT_STATE_BEGUN\x10\x052M\n" +
 	"\fAgentService\x12=\n" +
 	"\bCarryOut\x12\x17.psg.v1.CarryOutRequest\x1a\x18.psg.v1.CarryOutResponseB)Z'github.com/psgrid/psg/wire/psg/v1;psgv1b\x06proto3"
 
