@@ -114,7 +114,7 @@ func New(config Config, publisher Publisher) (*Agent, error) {
 	return &Agent{
 		config:    config,
 		publisher: publisher,
-		collector: NewCollector(config),
+		collector: NewCollector(config, nil),
 		pace:      pacer{normal: config.Interval, slow: config.SlowInterval},
 		degraded:  newWindow(config.Window, samples),
 		dropped:   newWindow(config.Window, samples),

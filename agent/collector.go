@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/telemetry"
 )
 
 // Collector measures a node and the workloads on it by the kernel's files, and
@@ -18,6 +19,8 @@ type Collector struct {
 	sources   []*source
 	metrics   []*metric // in the order they were made
 	workloads *workloads
+	recorder  *telemetry.Recorder // nil where nothing is recorded
+	allocs    allocs
 	buffer    []byte
 }
 
@@ -26,10 +29,14 @@ type Collector struct {
 const textSize = 64 << 10
 
 // NewCollector returns a collector of what config says: its Node and Buffer do
-// not matter.
-func NewCollector(config Config) *Collector {
+// not matter. Each value is put into recorder as well, unless that is nil; the
+// recorder is then for the same goroutine.
+func NewCollector(config Config, recorder *telemetry.Recorder) *Collector {
 	config = config.withDefaults()
-	c := &Collector{config: config, log: config.Log, buffer: make([]byte, textSize), workloads: newWorkloads(config)}
+	c := &Collector{
+		config: config, log: config.Log, workloads: newWorkloads(config),
+		recorder: recorder, allocs: allocs{recorder: recorder}, buffer: make([]byte, textSize),
+	}
 	fixed := func(path string, parse parser, names ...string) {
 		p := &parsed{parse: parse, values: make([]float64, len(names))}
 		for _, name := range names {
@@ -72,6 +79,9 @@ func (c *Collector) metric(name string) *metric {
 		}
 	}
 	m := &metric{name: name, window: newWindow(c.config.Window, int(c.config.Window/c.config.Interval)+1)}
+	if c.recorder != nil {
+		m.series = c.recorder.Node(name)
+	}
 	c.metrics = append(c.metrics, m)
 	return m
 }
@@ -88,7 +98,14 @@ func (c *Collector) Collect(now time.Time) {
 			c.log.Info("telemetry source can be read again", "source", s.path)
 		}
 	}
-	c.workloads.collect(now, c.buffer)
+	changed := c.workloads.collect(now, c.buffer)
+	if c.recorder == nil {
+		return
+	}
+	if changed {
+		c.allocs.change(c.workloads.tasks)
+	}
+	c.allocs.put(now, c.workloads.uses)
 }
 
 // Telemetry returns the statistics of every metric that has values, as of the

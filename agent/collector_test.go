@@ -14,7 +14,7 @@ import (
 func collectorOf(t testing.TB, n *node, log *slog.Logger) *Collector {
 	config := configOf(n)
 	config.Log = log
-	c := NewCollector(config)
+	c := NewCollector(config, nil)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -143,7 +143,7 @@ func TestCollect_AllocatesNothing(t *testing.T) {
 
 // BenchmarkCollect measures this machine's own files.
 func BenchmarkCollect(b *testing.B) {
-	c := NewCollector(Config{Log: slog.New(slog.DiscardHandler)})
+	c := NewCollector(Config{Log: slog.New(slog.DiscardHandler)}, nil)
 	defer c.Close()
 	at := time.Now()
 	b.Run("collect", func(b *testing.B) {

@@ -101,7 +101,7 @@ func TestKernel_MeasuresATaskOnSeparateHierarchies(t *testing.T) {
 				t.Fatal(err)
 			}
 			runIn(t, dirs, "sh", "-c", spin)
-			c := NewCollector(Config{Cgroup: root, Log: slog.New(slog.DiscardHandler)})
+			c := NewCollector(Config{Cgroup: root, Log: slog.New(slog.DiscardHandler)}, nil)
 			defer c.Close()
 			until(t, c, name, func(u Use) bool {
 				return u.CPUPercent > 15 && u.CPUPercent < 60 && u.ThrottledPercent > 50 && u.MemoryMB > 0 && u.WorkingSetMB > 0 &&
@@ -114,6 +114,7 @@ func TestKernel_MeasuresATaskOnSeparateHierarchies(t *testing.T) {
 // The unified hierarchy beside separate ones has no controllers here, but the
 // kernel counts CPU time and pressure on it all the same.
 func TestKernel_MeasuresATaskOnTheUnifiedHierarchy(t *testing.T) {
+	t.Parallel()
 	root := "/sys/fs/cgroup"
 	if !exists(filepath.Join(root, "cgroup.controllers")) {
 		root = filepath.Join(root, "unified")
@@ -126,7 +127,7 @@ func TestKernel_MeasuresATaskOnTheUnifiedHierarchy(t *testing.T) {
 	for range 3 { // than there are CPUs, or it has to share them
 		runIn(t, []string{dir}, "sh", "-c", spin)
 	}
-	c := NewCollector(Config{Cgroup: root, Log: slog.New(slog.DiscardHandler)})
+	c := NewCollector(Config{Cgroup: root, Log: slog.New(slog.DiscardHandler)}, nil)
 	defer c.Close()
 	until(t, c, "unified", func(u Use) bool {
 		return u.CPUPercent > 50 && u.CPUPressurePercent >= 0 && u.Cgroups.CPU == dir
@@ -135,13 +136,14 @@ func TestKernel_MeasuresATaskOnTheUnifiedHierarchy(t *testing.T) {
 
 // A container's group says nothing of its owner; its process's environment does.
 func TestKernel_FindsTheOwnerOfAContainer(t *testing.T) {
+	t.Parallel()
 	h := hierarchyAt("/sys/fs/cgroup")
 	if h.walked() == "" {
 		t.Skipf("SKIPPED: control groups are %s", h)
 	}
 	dir := kernelGroup(t, h.walked(), fmt.Sprintf("psg-test-agent-%d-docker/0123456789abcdef", os.Getpid()))
 	runIn(t, []string{dir}, "env", "-i", "NOMAD_TASK_NAME=container", "NOMAD_ALLOC_ID="+allocOf(3), "sleep", "60")
-	c := NewCollector(Config{Cgroup: "/sys/fs/cgroup", Log: slog.New(slog.DiscardHandler)})
+	c := NewCollector(Config{Cgroup: "/sys/fs/cgroup", Log: slog.New(slog.DiscardHandler)}, nil)
 	defer c.Close()
 	until(t, c, "container", func(u Use) bool { return string(u.Alloc) == allocOf(3) })
 }

@@ -3,12 +3,15 @@ package agent
 import (
 	"math"
 	"time"
+
+	"github.com/psgrid/psg/telemetry"
 )
 
 // metric is one measured quantity of the node, with its values over a window.
 type metric struct {
 	name   string
 	window *window
+	series *telemetry.Series // nil where nothing is recorded
 }
 
 // namer returns the metric of a name, a new one if there is none yet.
@@ -17,16 +20,22 @@ type namer func(name string) *metric
 // put takes in a value. What is not a number says that nothing is known now,
 // and is left out.
 func (m *metric) put(at time.Time, value float64) {
-	if known(value) {
-		m.window.push(at, value)
+	if !known(value) {
+		return
+	}
+	m.window.push(at, value)
+	if m.series != nil {
+		m.series.Put(at, value)
 	}
 }
 
-// known reports whether a value is a finite number.
-func known(value float64) bool { return !math.IsNaN(value) && !math.IsInf(value, 0) }
-
 // forget drops the values: the metric can no longer be measured.
-func (m *metric) forget() { m.window.clear() }
+func (m *metric) forget() {
+	m.window.clear()
+	if m.series != nil {
+		m.series.Absent()
+	}
+}
 
 func (m *metric) last() (value float64, ok bool) {
 	if m.window.n == 0 {
@@ -34,6 +43,9 @@ func (m *metric) last() (value float64, ok bool) {
 	}
 	return m.window.last(), true
 }
+
+// known reports whether a value is a finite number.
+func known(value float64) bool { return !math.IsNaN(value) && !math.IsInf(value, 0) }
 
 // counter is one of the kernel's counters, as it was last read.
 type counter struct {

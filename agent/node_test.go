@@ -130,3 +130,10 @@ func (n *node) unifiedGroup(dir string, pid int) {
 		n.file(n.groups, filepath.Join(dir, name), text)
 	}
 }
+
+func (n *node) removeGroup(dir string) {
+	n.t.Helper()
+	if err := os.RemoveAll(filepath.Join(n.groups, dir)); err != nil {
+		n.t.Fatal(err)
+	}
+}

@@ -43,10 +43,10 @@ func newWorkloads(config Config) *workloads {
 	return w
 }
 
-// collect measures every task.
-func (w *workloads) collect(now time.Time, text []byte) {
+// collect measures every task, and reports whether they are others than before.
+func (w *workloads) collect(now time.Time, text []byte) (changed bool) {
 	if !now.Before(w.walkAt) {
-		w.find(now, text)
+		changed = w.find(now, text)
 	}
 	w.uses = w.uses[:0]
 	for _, t := range w.tasks {
@@ -63,6 +63,7 @@ func (w *workloads) collect(now time.Time, text []byte) {
 		_ = t.readProcesses(w.groups, now, slow, w.list, text)
 		w.uses = append(w.uses, t.use)
 	}
+	return changed
 }
 
 // read reads one file of a task. One that cannot be read is left alone for a
@@ -99,8 +100,8 @@ func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV)
 }
 
-// find looks for tasks that came or went.
-func (w *workloads) find(now time.Time, text []byte) {
+// find looks for tasks that came or went, and reports whether any did.
+func (w *workloads) find(now time.Time, text []byte) (changed bool) {
 	was := w.walked.err
 	changed, err := w.groups.update(now, text)
 	w.walked.err = err
@@ -110,7 +111,7 @@ func (w *workloads) find(now time.Time, text []byte) {
 		if was == nil {
 			w.log.Warn("workloads cannot be looked for", "error", err)
 		}
-		return
+		return false
 	}
 	w.walked.backoff, w.walkAt = 0, now.Add(walkEvery)
 	if was != nil {
@@ -123,6 +124,7 @@ func (w *workloads) find(now time.Time, text []byte) {
 	if changed {
 		w.change(now)
 	}
+	return changed
 }
 
 // change takes up the tasks that came and drops those that went. Their slow

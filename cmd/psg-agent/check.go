@@ -25,7 +25,7 @@ const (
 func check(ctx context.Context, config agent.Config, stdout io.Writer) error {
 	config.Interval, config.SlowFiles = checkPause, checkPause
 	config.Log = slog.New(slog.DiscardHandler)
-	c := agent.NewCollector(config)
+	c := agent.NewCollector(config, nil)
 	defer c.Close()
 	for i := range checkTimes {
 		c.Collect(time.Now())
