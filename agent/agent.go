@@ -27,6 +27,8 @@ type Config struct {
 	Sys    string // the sys file system; default "/sys"
 	Cgroup string // where control groups are mounted; default "fs/cgroup" below Sys
 
+	Orders *Orders // carried out beside; optional, and the caller runs them
+
 	Interval     time.Duration // between collections; default 200 ms
 	SlowFiles    time.Duration // between readings of files that cost the kernel much; default 1 s, or Interval if longer
 	SlowInterval time.Duration // between collections while the node is short of CPU; default 2 s
@@ -139,11 +141,13 @@ func (a *Agent) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-timer.C:
+		case <-a.config.Orders.urgent():
 		}
 		now := time.Now()
 		interval := a.observe(now)
-		// Keep the rhythm, but never catch up on collections that were missed.
-		if next = next.Add(interval); next.Before(now) {
+		// Keep the rhythm, but never catch up on collections that were missed, nor
+		// rest for longer after one that came early.
+		if next = next.Add(interval); next.Before(now) || next.After(now.Add(interval)) {
 			next = now.Add(interval)
 		}
 		timer.Reset(next.Sub(now))
@@ -154,6 +158,7 @@ func (a *Agent) Run(ctx context.Context) error {
 // time until the next one.
 func (a *Agent) observe(now time.Time) time.Duration {
 	a.collector.Collect(now)
+	a.config.Orders.observe(now, a.collector)
 	if busy, ok := a.collector.Last("cpu_percent"); ok && a.pace.observe(busy) {
 		a.config.Log.Warn("collection rate changed", "degraded", a.pace.degraded, "cpu_percent", busy, "interval", a.pace.interval())
 	}
