@@ -36,10 +36,11 @@ type Log interface {
 // Policy is one set of rules, which does not change. Rule rules on one workload
 // against every node of a snapshot. A rule that fails denies, with its error as
 // the reason; Rule returns an error only when ctx ends. Sequel judges placements
-// that follow from rulings on one snapshot.
+// that follow from rulings on one snapshot. Limits bound instances by label.
 type Policy interface {
 	Rule(ctx context.Context, w *psg.Workload, view *psg.Snapshot) (psg.Ruling, error)
 	Sequel(view *psg.Snapshot) psg.Sequel
+	Limits() []psg.Limit
 }
 
 // Jobs finds a workload that an allocation belongs to before its registration

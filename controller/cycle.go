@@ -67,6 +67,7 @@ func (c *Controller) decide(ctx context.Context, taken batch, now time.Time) ([]
 	if err != nil {
 		return nil, err
 	}
+	c.engine.SetLimits(policy.Limits())
 	plan := c.engine.Solve(placement.Problem{
 		Now: now, Seed: c.state.Sequence(), Asks: asks, Rulings: rulings, Rows: rows(view),
 	})

@@ -38,6 +38,8 @@ func (lenient) Rule(_ context.Context, w *psg.Workload, _ *psg.Snapshot) (psg.Ru
 
 func (lenient) Sequel(*psg.Snapshot) psg.Sequel { return lenient{} }
 
+func (lenient) Limits() []psg.Limit { return nil }
+
 func (lenient) Free(psg.RequestID) {}
 
 func (lenient) Admit(context.Context, *psg.Workload, psg.Placement) ([]psg.Reason, error) {

@@ -28,6 +28,8 @@ type denying struct{ lenient }
 
 func (denying) Sequel(*psg.Snapshot) psg.Sequel { return denying{} }
 
+func (denying) Limits() []psg.Limit { return nil }
+
 func (denying) Admit(context.Context, *psg.Workload, psg.Placement) ([]psg.Reason, error) {
 	return []psg.Reason{{Source: "policy new", Text: "no"}}, nil
 }

@@ -148,6 +148,7 @@ func (c *Controller) searchVictims(ctx context.Context, status *psg.AskStatus, w
 	if err != nil {
 		return none, nil, err
 	}
+	c.engine.SetLimits(policy.Limits())
 	began := time.Now()
 	found, refused := c.engine.Preempt(placement.Problem{
 		Now: now, Seed: c.state.Sequence(), Rulings: rulings, Rows: rows(view),

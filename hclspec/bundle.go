@@ -21,6 +21,7 @@ type Bundle struct {
 	Policies   []Policy
 	Aggregates []Aggregate
 	Tenants    []psg.Tenant
+	Limits     []psg.Limit
 	Sources    []Source
 }
 

@@ -43,6 +43,7 @@ type bundleFile struct {
 	Policies   []policyBlock    `hcl:"policy,block"`
 	Aggregates []aggregateBlock `hcl:"aggregate,block"`
 	Tenants    []tenantBlock    `hcl:"tenant,block"`
+	Limits     []limitBlock     `hcl:"limit,block"`
 	Data       []dataBlock      `hcl:"data,block"`
 }
 
@@ -108,6 +109,9 @@ func (d *bundleDecoder) decode(src []byte, overrides []Variable) Bundle {
 	}
 	for _, block := range file.Tenants {
 		bundle.Tenants = append(bundle.Tenants, d.tenant(block))
+	}
+	for _, block := range file.Limits {
+		bundle.Limits = append(bundle.Limits, d.limit(block))
 	}
 	for _, block := range file.Data {
 		bundle.Sources = append(bundle.Sources, d.source(block))

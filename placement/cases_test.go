@@ -18,7 +18,7 @@ func TestCase_P3_OnePerHostAcrossJobs(t *testing.T) {
 	}
 	for _, soft := range []bool{false, true} {
 		a, b := labelled("a"), labelled("b")
-		cfg := Config{Limits: []Limit{{Name: "one db per host", Match: map[string]string{"group": "db"}, PerNode: 1, Soft: soft}}}
+		cfg := Config{Limits: []psg.Limit{{Name: "one db per host", Match: map[string]string{"group": "db"}, PerNode: 1, Soft: soft}}}
 		c := newCluster(cfg, plainNode("n1"), plainNode("n2"), plainNode("n3"), a, b)
 		plan := c.solve(append(asksFor(a, 2), asksFor(b, 2)...)...)
 		if !soft {
@@ -35,7 +35,7 @@ func TestCase_P3_OnePerHostAcrossJobs(t *testing.T) {
 }
 
 func TestCase_P4_LimitsPerNodeAndInTheCluster(t *testing.T) {
-	cfg := Config{Limits: []Limit{{Name: "mirrors", Match: map[string]string{"role": "mirror"}, PerNode: 5, Total: 20}}}
+	cfg := Config{Limits: []psg.Limit{{Name: "mirrors", Match: map[string]string{"role": "mirror"}, PerNode: 5, Total: 20}}}
 	things := []any{}
 	for i := range 10 {
 		n := plainNode(fmt.Sprintf("n%02d", i))

@@ -1,6 +1,10 @@
 package placement
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/psgrid/psg"
+)
 
 // Bounds on what one workload or node may bring. Beyond them it is refused with
 // that reason, so that no input can stall a cycle.
@@ -18,7 +22,7 @@ const (
 type Config struct {
 	Weights Weights
 	// Limits bound instances by label, across jobs.
-	Limits []Limit
+	Limits []psg.Limit
 	// IndexMB bounds the memory, in MiB, in which classes of workloads keep
 	// their candidates ordered; a class beyond it looks at every node. 0 means
 	// 512.
@@ -40,16 +44,6 @@ type Weights struct {
 	Load          int64 // a node fully busier than its requests say; 0 means 2000
 	Fragmentation int64 // one whole card made useless to others; 0 means 1000
 	Packing       int64 // a node without cards filled to the brim; 0 means 30
-}
-
-// Limit bounds how many instances whose labels match may run per node and in
-// the whole cluster, whatever their jobs.
-type Limit struct {
-	Name    string            // as reasons name it
-	Match   map[string]string // labels an instance must carry, all of them
-	PerNode int               // 0 means no limit per node
-	Total   int               // 0 means no limit in the cluster
-	Soft    bool              // prefer, do not enforce, PerNode
 }
 
 // withDefaults fills what is zero.
@@ -88,26 +82,9 @@ func (c Config) Validate() error {
 		return fmt.Errorf("placement index_mb: %d is below 0", c.IndexMB)
 	}
 	for i, l := range c.Limits {
-		switch {
-		case l.Name == "":
-			return fmt.Errorf("placement limit %d has no name", i)
-		case len(l.Match) == 0:
-			return fmt.Errorf("placement limit %q matches every workload: it names no label", l.Name)
-		case l.PerNode < 0 || l.Total < 0 || l.PerNode == 0 && l.Total == 0:
-			return fmt.Errorf("placement limit %q bounds nothing: per node %d, total %d", l.Name, l.PerNode, l.Total)
-		case l.Soft && l.PerNode == 0:
-			return fmt.Errorf("placement limit %q is soft but has no limit per node", l.Name)
+		if err := l.Validate(); err != nil {
+			return fmt.Errorf("placement limit %d, %q: %w", i, l.Name, err)
 		}
 	}
 	return nil
-}
-
-// covers reports whether a workload's instances count against the limit.
-func (l *Limit) covers(labels map[string]string) bool {
-	for key, value := range l.Match {
-		if have, ok := labels[key]; !ok || have != value {
-			return false
-		}
-	}
-	return true
 }

@@ -189,12 +189,7 @@ func (e *Engine) workloadChanged(spec psg.Workload) {
 		w.known, w.spec = true, spec
 		w.fault = senseless(&w.spec)
 		w.ports = planPorts(w.spec.Ports)
-		w.limits = nil
-		for i := range e.cfg.Limits {
-			if e.cfg.Limits[i].covers(w.spec.Labels) {
-				w.limits = append(w.limits, i)
-			}
-		}
+		w.limits = e.limitsOn(&w.spec)
 		w.setTally(newTally(&w.spec))
 		e.joinGang(w)
 		e.demand(w, 1)

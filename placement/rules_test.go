@@ -268,12 +268,12 @@ func TestSolve_AvoidsNodesBusierThanTheirRequestsExplain(t *testing.T) {
 
 func TestConfig_Validate(t *testing.T) {
 	for want, cfg := range map[string]Config{
-		"placement weight packing: -1 is outside 0..1000000":            {Weights: Weights{Packing: -1}},
-		"placement index_mb: -1 is below 0":                             {IndexMB: -1},
-		"placement limit 0 has no name":                                 {Limits: []Limit{{}}},
-		`placement limit "x" matches every workload: it names no label`: {Limits: []Limit{{Name: "x"}}},
-		`placement limit "x" bounds nothing: per node 0, total 0`:       {Limits: []Limit{{Name: "x", Match: map[string]string{"a": "b"}}}},
-		`placement limit "x" is soft but has no limit per node`:         {Limits: []Limit{{Name: "x", Match: map[string]string{"a": "b"}, Total: 1, Soft: true}}},
+		"placement weight packing: -1 is outside 0..1000000":                         {Weights: Weights{Packing: -1}},
+		"placement index_mb: -1 is below 0":                                          {IndexMB: -1},
+		`placement limit 0, "": it has no name`:                                      {Limits: []psg.Limit{{}}},
+		`placement limit 0, "x": it matches every workload: it names no label`:       {Limits: []psg.Limit{{Name: "x"}}},
+		`placement limit 0, "x": it bounds nothing: per_node 0, total 0`:             {Limits: []psg.Limit{{Name: "x", Match: map[string]string{"a": "b"}}}},
+		`placement limit 0, "x": it is soft but has no per_node, which alone can be`: {Limits: []psg.Limit{{Name: "x", Match: map[string]string{"a": "b"}, Total: 1, Soft: true}}},
 	} {
 		if err := cfg.Validate(); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
