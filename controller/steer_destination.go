@@ -10,6 +10,9 @@ import (
 	"github.com/psgrid/psg"
 )
 
+// errNoRoom is why an allocation has nowhere to go.
+var errNoRoom = fmt.Errorf("no other node has room: %w", psg.ErrBusy)
+
 // destination reserves room for a move on the first of its nodes that has any.
 func (c *Controller) destination(ctx context.Context, wanted *wantedMove) (psg.Placement, error) {
 	source := &wanted.source
@@ -25,7 +28,7 @@ func (c *Controller) destination(ctx context.Context, wanted *wantedMove) (psg.P
 			return held[0], nil
 		}
 	}
-	return psg.Placement{}, fmt.Errorf("no other node has room for %s: %w", source.Ask.Alloc, psg.ErrBusy)
+	return psg.Placement{}, fmt.Errorf("move %s: %w", source.Ask.Alloc, errNoRoom)
 }
 
 // roomiest are the ready nodes but one, those with the most free CPU first.

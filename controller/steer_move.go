@@ -117,10 +117,13 @@ func (c *Controller) begin(ctx context.Context, moves []wantedMove, limit int, t
 	if c.steers.shiftOf(id.JobID()) != nil {
 		return nil, fmt.Errorf("others of the job move already: %w", psg.ErrBusy)
 	}
+	if wait := c.steers.resting(id.JobID(), time.Now()); wait > 0 {
+		return nil, fmt.Errorf("the last move of the job was given up, the next may be in %v: %w", wait.Round(time.Second), psg.ErrBusy)
+	}
 	must := workload.Disruption != nil && workload.Disruption.Order == psg.StartFirst
 	if startsFirst(workload) && there == len(moves) {
 		orders, err := c.shift(ctx, workload, moves, to)
-		if err == nil || must || !errors.Is(err, psg.ErrBusy) && !errors.Is(err, psg.ErrInvalid) {
+		if err == nil || must || !errors.Is(err, errNoRoom) && !errors.Is(err, psg.ErrInvalid) {
 			return orders, err
 		}
 		c.config.Log.Info("moved without starting another first", "workload", id, "reason", err)

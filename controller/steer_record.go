@@ -20,6 +20,7 @@ const (
 // ledger was told.
 type record struct {
 	began    time.Time
+	sequence uint64 // of the ledger, then
 	moves    []openMove
 	before   map[psg.RequestID]bool // allocations of the group that were there
 	settled  bool                   // nothing is written for it any more
@@ -37,6 +38,7 @@ type openMove struct {
 // newRecord opens the account of moves that are about to begin.
 func (c *Controller) newRecord(sources []psg.AskStatus, shift bool) *record {
 	r := &record{began: time.Now(), before: map[psg.RequestID]bool{}}
+	r.sequence, _, _ = c.Position()
 	_, asks := c.job(sources[0].Ask.Workload.JobID())
 	for _, status := range asks {
 		r.before[status.Ask.ID] = true
@@ -60,6 +62,12 @@ func (r *record) wrote(version bool, stops int) {
 		r.versions++
 		r.writes++
 	}
+}
+
+// since reports whether an allocation came after the moves had begun: it was not
+// there then, and had not ended before.
+func (r *record) since(s *psg.AskStatus) bool {
+	return r != nil && !r.before[s.Ask.ID] && s.Sequence > r.sequence
 }
 
 func (r *record) settle() {

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,10 @@ const (
 	shiftWithin = time.Minute
 	maxHealthy  = 10 * time.Minute
 	straySince  = 5 * time.Second
+	// restMin is how long no instance of a job moves after a shift of it was
+	// given up; it doubles up to restMax until one succeeds.
+	restMin = time.Minute
+	restMax = time.Hour
 )
 
 // shift is a move of all instances of a group off a node, others first.
@@ -175,10 +180,13 @@ func (c *Controller) spoilt(s *shift, now time.Time) string {
 			return fmt.Sprintf("its room on %s is lost", l.to)
 		}
 	}
-	_, asks := c.job(s.workload.JobID())
-	for _, status := range asks {
-		if status.Ask.Workload == s.workload && stray(&status) && now.Sub(status.Since) > straySince {
+	for _, status := range c.Asks() {
+		switch {
+		case status.Ask.Workload != s.workload || status.Ask.Alloc == "":
+		case stray(&status) && now.Sub(status.Since) > straySince:
 			return fmt.Sprintf("its successor came to %s, which is not where it is planned", status.Ask.Node)
+		case status.Over() && s.record.since(&status):
+			return fmt.Sprintf("its successor %.8s has ended: %s", status.Ask.Alloc, cmp.Or(status.Reason, string(status.State)))
 		}
 	}
 	if now.After(s.until) {
@@ -208,10 +216,12 @@ func (c *Controller) steady(ctx context.Context, s *shift, why string, to Orches
 	s.record.wrote(changed, 0)
 	s.record.settle()
 	if why == "" {
+		c.steers.rested(job)
 		c.config.Log.Info("moved, others first", "workload", s.workload, "from", s.from, "moves", len(s.legs))
 		return nil
 	}
 	s.record.giveUp(why)
+	c.steers.rest(job, time.Now())
 	c.config.Log.Warn("move given up, the source runs on", "workload", s.workload, "from", s.from, "reason", why)
 	return c.undo(ctx, s.legs, "not moved: "+why)
 }
@@ -261,4 +271,32 @@ func (s *steers) end(job psg.JobID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.shifts, job)
+}
+
+// rest keeps a job's instances from moving for a while, each time longer.
+func (s *steers) rest(job psg.JobID, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if noted := s.jobs[job]; noted != nil {
+		noted.rest = min(max(2*noted.rest, restMin), restMax)
+		noted.still = now.Add(noted.rest)
+	}
+}
+
+func (s *steers) rested(job psg.JobID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if noted := s.jobs[job]; noted != nil {
+		noted.rest, noted.still = 0, time.Time{}
+	}
+}
+
+// resting is how long a job's instances must not move yet.
+func (s *steers) resting(job psg.JobID, now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if noted := s.jobs[job]; noted != nil {
+		return max(0, noted.still.Sub(now))
+	}
+	return 0
 }

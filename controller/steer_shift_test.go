@@ -114,6 +114,10 @@ func TestRebalance_GivesAShiftUpAndKeepsTheSource(t *testing.T) {
 			down.Ready, down.Version = false, down.Version+1
 			w.report(psg.NodeChanged{Node: down})
 		},
+		"its successor ends": func(w *world, web psg.Workload, _ *director) {
+			w.place(0, gate(web, "x1", "n2"))
+			w.report(psg.Freed{Ask: "x1", State: psg.Released, Reason: "failed", At: start})
+		},
 		"the room is lost": func(w *world, _ psg.Workload, _ *director) {
 			w.report(psg.Freed{Ask: w.reserved(movePrefix).Ask.ID, State: psg.Lost, At: start})
 		},
@@ -133,6 +137,9 @@ func TestRebalance_GivesAShiftUpAndKeepsTheSource(t *testing.T) {
 			if status, _ := w.Ask("w1"); !strings.HasPrefix(status.Reason, "not moved: ") {
 				t.Errorf("the source's reason is %q", status.Reason)
 			}
+			if again, err := w.Rebalance(t.Context(), psg.Rebalance{Node: "n1", Empty: true}); err != nil || len(again.Orders) > 0 {
+				t.Errorf("asked again at once: %+v, %v; want it to rest", again, err)
+			}
 		})
 	}
 }
@@ -145,7 +152,7 @@ func TestRebalance_KeepsToTheDisruptionBlock(t *testing.T) {
 		kind       psg.OrderKind
 	}{
 		"start first":                  {psg.Disruption{Order: psg.StartFirst}, nil, 3, psg.Steer},
-		"start first, and cannot":      {psg.Disruption{Order: psg.StartFirst, MaxUnavailable: 2}, psg.ErrBusy, 0, ""},
+		"start first, and cannot":      {psg.Disruption{Order: psg.StartFirst, MaxUnavailable: 2}, psg.ErrInvalid, 0, ""},
 		"stop first":                   {psg.Disruption{Order: psg.StopFirst, MaxUnavailable: 1}, nil, 1, psg.Stop},
 		"none may be down":             {psg.Disruption{}, nil, 3, psg.Steer},
 		"none may be down, and cannot": {psg.Disruption{}, psg.ErrBusy, 0, ""},

@@ -29,9 +29,11 @@ type steers struct {
 type steerJob struct {
 	due    time.Time // zero means nothing to do
 	failed time.Duration
-	spent  []time.Time  // of the last changes, oldest first; at most maxStages
-	gone   []psg.NodeID // lost nodes it may still be hinted to
-	lost   time.Time    // when the last of them was
+	spent  []time.Time   // of the last changes, oldest first; at most maxStages
+	gone   []psg.NodeID  // lost nodes it may still be hinted to
+	lost   time.Time     // when the last of them was
+	rest   time.Duration // how long its instances do not move after a shift was given up
+	still  time.Time     // until when
 }
 
 // SteerFigures counts what steering has cost since this controller started.
@@ -139,7 +141,7 @@ func (s *steers) due(now time.Time) []psg.JobID {
 		switch {
 		case !job.due.IsZero() && !job.due.After(now):
 			ids = append(ids, id)
-		case job.due.IsZero() && len(job.recent(now)) == 0 && len(job.gone) == 0 && s.shifts[id] == nil:
+		case job.due.IsZero() && len(job.recent(now)) == 0 && len(job.gone) == 0 && s.shifts[id] == nil && job.still.Add(restMax).Before(now):
 			delete(s.jobs, id)
 		}
 	}
