@@ -119,6 +119,9 @@ func NewOrders(config OrdersConfig, reporter Reporter) (*Orders, error) {
 	return o, nil
 }
 
+// Node is the node that orders must be for.
+func (o *Orders) Node() psg.NodeID { return o.config.Node }
+
 // Run undoes what is over, heals, evicts and reports until ctx ends; then it
 // undoes all that is held. It is called once.
 func (o *Orders) Run(ctx context.Context) error {

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/psgrid/psg"
 	"github.com/psgrid/psg/agent"
 	"github.com/psgrid/psg/bus"
@@ -36,12 +38,18 @@ func main() {
 
 const usage = `Usage: psg-agent -node ID -nats URL [options]
        psg-agent -check
+       psg-agent -undo -node ID
 
 Measures this node and the workloads on it every 200 ms and publishes
 statistics over the last 10 s, until it is interrupted. While the bus is away it
 keeps the newest and publishes them later. With -check it prints what can be
 measured here, the control groups and what each workload uses, and exits 1 if
 CPU or memory cannot be measured.
+
+It carries out the leader's orders, throttle, freeze, thaw, evict and drain, and
+within the leader's mandate throttles whoever harms its neighbours. What it holds
+back it lets go when its time is over, or when it ends; -undo lets go what an agent
+left behind that was killed.
 
 Options:
 `
@@ -60,6 +68,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "psg-agent: unexpected %q\n", flags.Arg(0))
 		return exitUsage
 	}
+	if o.orders.undo {
+		return exitCode(stderr, o.orders.undoAll(o.ordersConfig(slog.New(slog.NewTextHandler(stderr, nil)))))
+	}
 	if o.check {
 		return exitCode(stderr, check(ctx, o.config(nil), stdout))
 	}
@@ -71,25 +82,42 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		Log:         log,
 	}}
 	defer link.close()
-	a, err := agent.New(o.config(log), link)
-	if err := errors.Join(err, link.config.Validate()); err != nil {
+	config := o.config(log)
+	if err := errors.Join(config.Validate(), link.config.Validate()); err != nil {
 		fmt.Fprintf(stderr, "psg-agent: %v\n", err)
 		return exitUsage
 	}
+	orders, err := o.orders.take(o.ordersConfig(log), link.config)
+	if err != nil {
+		return exitCode(stderr, err)
+	}
+	config.Orders = orders.takes()
+	a, err := agent.New(config, link)
+	if err != nil {
+		return exitCode(stderr, err)
+	}
 	log.Info("agent runs", "node", o.node, "interval", o.interval, "nats", o.nats)
-	return exitCode(stderr, a.Run(ctx))
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return a.Run(ctx) })
+	group.Go(func() error { return orders.run(ctx) })
+	return exitCode(stderr, group.Wait())
 }
 
 type options struct {
 	node, nats, credentials string
 	proc, sys, cgroup       string
-	interval                time.Duration
+	interval, slowInterval  time.Duration
 	check                   bool
+	orders                  orderOptions
+}
+
+func (o *options) ordersConfig(log *slog.Logger) agent.OrdersConfig {
+	return agent.OrdersConfig{Node: psg.NodeID(o.node), Proc: o.proc, Sys: o.sys, Log: log}
 }
 
 func (o *options) config(log *slog.Logger) agent.Config {
 	return agent.Config{
-		Node: psg.NodeID(o.node), Proc: o.proc, Sys: o.sys, Cgroup: o.cgroup, Interval: o.interval, Log: log,
+		Node: psg.NodeID(o.node), Proc: o.proc, Sys: o.sys, Cgroup: o.cgroup, Interval: o.interval, SlowInterval: o.slowInterval, Log: log,
 	}
 }
 
@@ -100,9 +128,11 @@ func (o *options) flags(stderr io.Writer) *flag.FlagSet {
 	flags.StringVar(&o.nats, "nats", "", "comma-separated `URLs` of the bus's NATS servers")
 	flags.StringVar(&o.credentials, "nats-creds", "", "NATS credentials `file`")
 	flags.DurationVar(&o.interval, "interval", 200*time.Millisecond, "`time` between collections")
+	flags.DurationVar(&o.slowInterval, "slow-interval", 0, "`time` between collections while the node is short of CPU (default 2s, or -interval if longer)")
 	flags.StringVar(&o.proc, "proc", "/proc", "`directory` of the proc file system, such as the host's in a container")
 	flags.StringVar(&o.sys, "sys", "/sys", "`directory` of the sys file system")
 	flags.StringVar(&o.cgroup, "cgroup", "", "`directory` where control groups are mounted (default \"fs/cgroup\" below -sys)")
+	o.orders.define(flags)
 	flags.BoolVar(&o.check, "check", false, "print what can be measured on this node, and exit")
 	flags.Usage = func() {
 		fmt.Fprint(stderr, usage)
