@@ -2,7 +2,8 @@ package hclspec
 
 import (
 	"fmt"
-	"os"
+	"maps"
+	"path"
 	"path/filepath"
 	"slices"
 	"time"
@@ -80,49 +81,28 @@ type Source struct {
 	Pos        Position
 }
 
-// LoadBundle reads bundle.hcl in a directory and checks that the Rego files it
-// names are there; it does not read them. On any error nothing is returned but
-// the error, a BundleErrors when the file itself is wrong.
-func LoadBundle(dir string, variables ...Variable) (Bundle, error) {
-	path := filepath.Join(dir, BundleFile)
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return Bundle{}, fmt.Errorf("open bundle: %w", err)
+// ReadBundle reads bundle.hcl among the files of a bundle, by their slash-separated
+// paths within it, and checks that the Rego files that it names are there; it does
+// not read those. dir is where they are, for positions. On any error nothing is
+// returned but the error, a BundleErrors when the file itself is wrong.
+func ReadBundle(dir string, files map[string][]byte, variables ...Variable) (Bundle, error) {
+	src, ok := files[BundleFile]
+	if !ok {
+		return Bundle{}, fmt.Errorf("open bundle: there is no %s in %s", BundleFile, dir)
 	}
-	defer root.Close()
-	src, err := root.ReadFile(BundleFile)
-	if err != nil {
-		return Bundle{}, fmt.Errorf("open bundle: %w", err)
-	}
-	bundle, err := ParseBundle(path, src, variables...)
+	bundle, err := ParseBundle(filepath.Join(dir, BundleFile), src, variables...)
 	if err != nil {
 		return Bundle{}, err
 	}
+	rego := slices.DeleteFunc(slices.Sorted(maps.Keys(files)), func(name string) bool { return path.Ext(name) != ".rego" })
 	var errs BundleErrors
 	for _, policy := range bundle.Policies {
-		if info, err := root.Stat(filepath.FromSlash(policy.Rego)); err != nil || !info.Mode().IsRegular() {
-			hint := DidYouMean(policy.Rego, regoFiles(root))
-			errs = append(errs, BundleError{policy.Pos, fmt.Sprintf("policy %q: no file %q in the bundle%s", policy.Name, policy.Rego, hint)})
+		if _, ok := files[policy.Rego]; !ok {
+			errs = append(errs, BundleError{policy.Pos, fmt.Sprintf("policy %q: no file %q in the bundle%s", policy.Name, policy.Rego, DidYouMean(policy.Rego, rego))})
 		}
 	}
 	if errs != nil {
 		return Bundle{}, errs
 	}
 	return bundle, nil
-}
-
-// regoFiles lists the Rego files at the top of a bundle, for suggestions only.
-func regoFiles(root *os.Root) []string {
-	dir, err := root.Open(".")
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return nil
-	}
-	names = slices.DeleteFunc(names, func(name string) bool { return filepath.Ext(name) != ".rego" })
-	slices.Sort(names)
-	return names
 }

@@ -3,7 +3,6 @@ package hclspec
 import (
 	"encoding/json"
 	"errors"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -203,17 +202,13 @@ func TestParseBundle_RefusesUndeclaredOverride(t *testing.T) {
 	}
 }
 
-func TestLoadBundle_NamesTheRegoFileThatIsMissing(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+func TestReadBundle_NamesTheRegoFileThatIsMissing(t *testing.T) {
+	files := map[string][]byte{
+		"bundle.hcl": []byte("bundle \"b\" {}\npolicy \"p\" {\n  rego = \"gpus.rego\"\n}\n"),
+		"gpu.rego":   []byte("package gpu\n"),
 	}
-	write("bundle.hcl", "bundle \"b\" {}\npolicy \"p\" {\n  rego = \"gpus.rego\"\n}\n")
-	write("gpu.rego", "package gpu\n")
-	_, err := LoadBundle(dir)
-	want := filepath.Join(dir, "bundle.hcl") + `:2:1: policy "p": no file "gpus.rego" in the bundle; did you mean "gpu.rego"?`
+	_, err := ReadBundle("dir", files)
+	want := filepath.Join("dir", "bundle.hcl") + `:2:1: policy "p": no file "gpus.rego" in the bundle; did you mean "gpu.rego"?`
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
@@ -221,8 +216,11 @@ func TestLoadBundle_NamesTheRegoFileThatIsMissing(t *testing.T) {
 	if !errors.As(err, &errs) || errs[0].Pos.Line != 2 {
 		t.Errorf("not a BundleErrors: %v", err)
 	}
-	write("gpus.rego", "package gpu\n")
-	if _, err := LoadBundle(dir); err != nil {
+	files["gpus.rego"] = []byte("package gpu\n")
+	if _, err := ReadBundle("dir", files); err != nil {
+		t.Error(err)
+	}
+	if _, err := ReadBundle("dir", nil); err == nil || err.Error() != "open bundle: there is no bundle.hcl in dir" {
 		t.Error(err)
 	}
 }

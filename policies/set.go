@@ -3,8 +3,6 @@ package policies
 import (
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -30,6 +28,8 @@ type Config struct {
 	Sample int
 	// MaxTier bounds the tiers; nil bounds nothing. Tests and benchmarks set it.
 	MaxTier *Tier
+	// Key, when given, is what a bundle must be signed with to be loaded.
+	Key Key
 	// Log gets a line when a policy is quarantined; nil for none.
 	Log *slog.Logger
 }
@@ -52,6 +52,7 @@ func (c Config) withDefaults() Config {
 type Set struct {
 	config   Config
 	bundle   hclspec.Bundle
+	files    *files
 	policies []*policy // in the order of the bundle
 	warnings []string
 
@@ -64,38 +65,41 @@ type Set struct {
 	classes map[psg.WorkloadID]*class // under the table's lock
 }
 
-// Load compiles the bundle in a directory with the default Config. Everything
-// wrong with it is reported at once, as hclspec.BundleErrors.
+// Load compiles a bundle with the default Config. Everything wrong with it is
+// reported at once, as hclspec.BundleErrors.
 func Load(dir string) (*Set, error) { return Config{}.Load(dir) }
 
-// Load compiles the bundle in a directory.
+// Load compiles the bundle in a directory, or an archive that Build made.
 func (c Config) Load(dir string) (*Set, error) {
-	bundle, err := hclspec.LoadBundle(dir, c.Variables...)
+	f, err := readFiles(dir)
 	if err != nil {
 		return nil, err
 	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, fmt.Errorf("open bundle: %w", err)
+	if c.Key.given() {
+		if err := f.verify(c.Key); err != nil {
+			return nil, err
+		}
 	}
-	defer root.Close()
-	s := &Set{config: c.withDefaults(), bundle: bundle, classes: map[psg.WorkloadID]*class{}}
+	return c.load(f)
+}
+
+func (c Config) load(f *files) (*Set, error) {
+	bundle, err := hclspec.ReadBundle(f.path, f.content, c.Variables...)
+	if err != nil {
+		return nil, err
+	}
+	s := &Set{config: c.withDefaults(), bundle: bundle, files: f, classes: map[psg.WorkloadID]*class{}}
 	s.table.now = at(emptyView())
 	s.table.reset()
 	s.audit.every, s.audit.log = uint64(max(s.config.Sample, 0)), s.config.Log
-	limits := limitsOf(dir, bundle)
+	limits := limitsOf(f.path, bundle)
 	limits.timeout = s.config.Timeout
 	if s.config.MaxTier != nil {
 		limits.tier = *s.config.MaxTier
 	}
 	var errs hclspec.BundleErrors
 	for _, spec := range bundle.Policies {
-		src, err := root.ReadFile(filepath.FromSlash(spec.Rego))
-		if err != nil {
-			errs = append(errs, hclspec.BundleError{Pos: spec.Pos, Problem: fmt.Sprintf("policy %q: %v", spec.Name, err)})
-			continue
-		}
-		p, wrong := compilePolicy(spec, string(src), limits)
+		p, wrong := compilePolicy(spec, string(f.content[spec.Rego]), limits)
 		errs = append(errs, wrong...)
 		if wrong == nil {
 			p.tier.Store(int32(p.highest()))
@@ -108,9 +112,7 @@ func (c Config) Load(dir string) (*Set, error) {
 	}
 	s.viewer.aggregates = bundle.Aggregates
 	s.fed.Store(&feeds{sources: bundle.Sources, answers: map[string]reply{}})
-	if s.warnings, err = s.collectWarnings(dir); err != nil {
-		return nil, err
-	}
+	s.warnings = s.collectWarnings()
 	return s, nil
 }
 
@@ -122,38 +124,21 @@ func (s *Set) Bundle() hclspec.Bundle { return s.bundle }
 // begins with file:line:column where it has one.
 func (s *Set) Warnings() []string { return slices.Clone(s.warnings) }
 
-func (s *Set) collectWarnings(dir string) ([]string, error) {
-	var warnings []string
+// Digest sums up the files of the bundle, its signature aside.
+func (s *Set) Digest() string { return s.files.digest() }
+
+func (s *Set) collectWarnings() (warnings []string) {
 	for _, p := range s.policies {
 		warnings = append(warnings, p.warnings...)
 	}
-	files, err := regoFiles(dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, file := range files {
+	for _, file := range s.files.rego() {
 		if !strings.HasSuffix(file, "_test.rego") &&
 			!slices.ContainsFunc(s.policies, func(p *policy) bool { return p.spec.Rego == file }) {
-			warnings = append(warnings, fmt.Sprintf("%s: no policy of the bundle uses this file", inBundle(dir, file)))
+			warnings = append(warnings, fmt.Sprintf("%s: no policy of the bundle uses this file", inBundle(s.files.path, file)))
 		}
 	}
-	return warnings, nil
-}
-
-// regoFiles lists the Rego files of a bundle, slash-separated and sorted.
-func regoFiles(dir string) ([]string, error) {
-	var files []string
-	err := filepath.WalkDir(dir, func(name string, entry os.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || filepath.Ext(name) != ".rego" {
-			return err
-		}
-		inside, err := filepath.Rel(dir, name)
-		files = append(files, filepath.ToSlash(inside))
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list bundle: %w", err)
+	if _, signed := s.files.content[signaturesFile]; signed && !s.config.Key.given() {
+		warnings = append(warnings, fmt.Sprintf("%s: the bundle is signed, and no key is given to verify it by", inBundle(s.files.path, signaturesFile)))
 	}
-	slices.Sort(files)
-	return files, nil
+	return warnings
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -26,7 +24,7 @@ func Test(ctx context.Context, dir string, w io.Writer, verbose bool) (failed in
 	if err != nil {
 		return 0, err
 	}
-	tests, err := testModules(dir)
+	tests, err := set.testModules()
 	if err != nil {
 		return 0, err
 	}
@@ -43,7 +41,7 @@ func Test(ctx context.Context, dir string, w io.Writer, verbose bool) (failed in
 			fmt.Fprintf(w, "policy %s: no tests\n", p.spec.Name)
 			continue
 		}
-		results, err := p.runTests(ctx, dir, modules, limitsOf(dir, set.bundle))
+		results, err := p.runTests(ctx, set, modules)
 		if err != nil {
 			return failed, err
 		}
@@ -65,21 +63,13 @@ func Test(ctx context.Context, dir string, w io.Writer, verbose bool) (failed in
 }
 
 // testModules parses the test files of a bundle, by path within it.
-func testModules(dir string) (map[string]*ast.Module, error) {
-	files, err := regoFiles(dir)
-	if err != nil {
-		return nil, err
-	}
+func (s *Set) testModules() (map[string]*ast.Module, error) {
 	modules := map[string]*ast.Module{}
-	for _, file := range files {
+	for _, file := range s.files.rego() {
 		if !strings.HasSuffix(file, "_test.rego") {
 			continue
 		}
-		src, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(file)))
-		if err != nil {
-			return nil, fmt.Errorf("read test: %w", err)
-		}
-		module, errs := parseModule("", inBundle(dir, file), string(src))
+		module, errs := parseModule("", inBundle(s.files.path, file), string(s.files.content[file]))
 		if errs != nil {
 			return nil, errs
 		}
@@ -102,19 +92,15 @@ func testsPolicy(file string, module *ast.Module, p *policy, all []*policy) bool
 }
 
 // runTests compiles the policy anew together with its tests.
-func (p *policy) runTests(ctx context.Context, dir string, modules map[string]*ast.Module, limits compileLimits) ([]*tester.Result, error) {
-	file := inBundle(dir, p.spec.Rego)
-	src, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("read policy: %w", err)
-	}
-	module, errs := parseModule("", file, string(src))
+func (p *policy) runTests(ctx context.Context, set *Set, modules map[string]*ast.Module) ([]*tester.Result, error) {
+	file := inBundle(set.files.path, p.spec.Rego)
+	module, errs := parseModule("", file, string(set.files.content[p.spec.Rego]))
 	if errs != nil {
 		return nil, errs
 	}
 	modules[file] = module
 	store := inmem.NewFromASTObject(ast.NewObject(field("params", p.params)))
-	compiled := newCompiler(limits)
+	compiled := newCompiler(limitsOf(set.files.path, set.bundle))
 	channel, err := tester.NewRunner().SetCompiler(compiled).SetStore(store).
 		SetModules(modules).
 		RaiseBuiltinErrors(true).EnableTracing(true).CapturePrintOutput(true).RunTests(ctx, nil)

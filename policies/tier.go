@@ -10,6 +10,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/topdown"
 
+	"github.com/psgrid/psg/hclspec"
 	"github.com/psgrid/psg/policies/closures"
 )
 
@@ -26,6 +27,20 @@ const (
 
 // String is the tier's short name.
 func (t Tier) String() string { return fmt.Sprintf("T%d", int32(t)) }
+
+// MarshalText writes the short name.
+func (t Tier) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText reads it.
+func (t *Tier) UnmarshalText(name []byte) error {
+	for _, known := range []Tier{Oracle, Compiled, Columnar} {
+		if known.String() == string(name) {
+			*t = known
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is no tier", name)
+}
 
 // maxSteps bounds one evaluation by closures; OPA, whose time is bounded, then
 // says what is to be said.
@@ -139,14 +154,38 @@ func (v *verdict) equal(other *verdict) bool {
 	return slices.Equal(v.denials, other.denials) && slices.Equal(v.scores, other.scores)
 }
 
-// Counters are what a set has counted since it was loaded, for metrics.
+// Counters are what a set has counted since it was loaded.
 type Counters struct {
-	Pairs   uint64 // judged by a faster tier than OPA, or decided at once by columns
-	Checked uint64 // of those, compared with OPA
-	Differ  uint64 // of those, with another answer: each puts a policy down a tier
+	Pairs   uint64 `json:"pairs"`   // judged by a faster tier than OPA, or decided at once by columns
+	Checked uint64 `json:"checked"` // of those, compared with OPA
+	Differ  uint64 `json:"differ"`  // of those, with another answer: each puts a policy down a tier
 }
 
 // Counters reads the counters.
 func (s *Set) Counters() Counters {
 	return Counters{s.audit.pairs.Load(), s.audit.checked.Load(), s.audit.differ.Load()}
+}
+
+// Status is how a set fares.
+type Status struct {
+	Policies []PolicyStatus `json:"policies"` // in the order of the bundle
+	Counters
+}
+
+// PolicyStatus is how one policy of a set fares.
+type PolicyStatus struct {
+	Name        string       `json:"name"`
+	Mode        hclspec.Mode `json:"mode"`
+	Tier        Tier         `json:"tier"`                  // that deny and score are evaluated in now
+	Quarantined bool         `json:"quarantined,omitempty"` // it has differed from OPA, and so is in a lower tier
+}
+
+// Status says how the set fares.
+func (s *Set) Status() Status {
+	out := Status{Policies: make([]PolicyStatus, len(s.policies)), Counters: s.Counters()}
+	for i, p := range s.policies {
+		tier := Tier(p.tier.Load())
+		out.Policies[i] = PolicyStatus{p.spec.Name, p.spec.Mode, tier, tier < p.highest()}
+	}
+	return out
 }

@@ -22,6 +22,7 @@ func controllerCommand() *command {
 	var config serveConfig
 	var natsURLs, routes, ca, cert, key, tokenFile, level string
 	var logJSON bool
+	var policyKey keyFlags
 	return &command{
 		name: "controller", args: "-data-dir DIR -bundle DIR [options]",
 		synopsis: "Run a controller",
@@ -45,7 +46,8 @@ says what Nomad refuses.`,
 			flags.StringVar(&config.cluster.Listen, "nats-cluster", "", "`address` where the embedded servers of other controllers reach this one's; empty for none")
 			flags.StringVar(&routes, "nats-routes", "", "comma-separated `addresses` of the embedded servers of the other controllers")
 			flags.StringVar(&config.natsListen, "nats-listen", "127.0.0.1:4222", "`address` where the embedded NATS server takes agents; empty for none")
-			flags.StringVar(&config.bundle, "bundle", "", "policy bundle `directory`")
+			flags.StringVar(&config.bundle, "bundle", "", "policy bundle `directory`, or an archive that psg policy build made")
+			policyKey.define(flags, "policy-key", "public key or certificate in PEM, or secret, that the bundle must be signed with")
 			flags.StringVar(&config.grpc, "grpc", "127.0.0.1:4680", "`address` of the gRPC face")
 			flags.StringVar(&config.http, "http", "127.0.0.1:4681", "`address` of the REST face, the metrics and health")
 			flags.StringVar(&config.advertiseGRPC, "advertise-grpc", "", "`address` where clients reach -grpc, if it is another")
@@ -70,6 +72,9 @@ says what Nomad refuses.`,
 				return usageError{err}
 			}
 			if config.tls, err = serverTLS(ca, cert, key); err != nil {
+				return err
+			}
+			if config.policyKey, err = policyKey.read(); err != nil {
 				return err
 			}
 			if natsURLs != "" {

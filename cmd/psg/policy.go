@@ -8,20 +8,27 @@ import (
 
 func policyCheckCommand() *command {
 	var verbose bool
+	var key keyFlags
 	return &command{
-		name: "policy check", args: "[-verbose] DIR",
+		name: "policy check", args: "[-verbose] [-key FILE] DIR",
 		synopsis: "Load a policy bundle as a controller would, and say what is in it",
 		help: `
-Reads DIR/bundle.hcl and the Rego it names. Prints each policy with its mode and
-rules, and warnings. A fault is reported with file, line and column.`,
+Reads DIR/bundle.hcl, or an archive that psg policy build made, and the Rego it
+names. Prints each policy with its mode and rules, and warnings. A fault is
+reported with file, line and column. With -key, the bundle must be signed with it.`,
 		define: func(flags *flag.FlagSet) {
 			flags.BoolVar(&verbose, "verbose", false, "print how each rule is evaluated, and why not faster")
+			key.define(flags, "key", "public key or certificate, or secret, that the bundle must be signed with")
 		},
 		run: func(c *command, args []string) error {
 			if len(args) != 1 {
 				return usagef("want one bundle directory, have %d", len(args))
 			}
-			return policies.Check(args[0], c.stdout, verbose)
+			read, err := key.read()
+			if err != nil {
+				return err
+			}
+			return policies.Check(args[0], read, c.stdout, verbose)
 		},
 	}
 }

@@ -2,19 +2,14 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/psgrid/psg"
 	"github.com/psgrid/psg/controller"
-	"github.com/psgrid/psg/hclspec"
 	"github.com/psgrid/psg/policies"
 )
 
@@ -23,46 +18,52 @@ import (
 type rulebook struct {
 	store *policies.Store
 	dir   string
-
-	mu     sync.Mutex
-	bundle psg.Bundle // in force
 }
 
-func newRulebook(dir string) (*rulebook, error) {
-	store, err := policies.NewStore(dir, policies.Config{})
+func newRulebook(dir string, config policies.Config) (*rulebook, error) {
+	store, err := policies.NewStore(dir, config)
 	if err != nil {
 		return nil, err
 	}
-	r := &rulebook{store: store, dir: dir}
-	r.bundle, err = bundleOf(store.Current().Bundle(), dir)
-	return r, err
+	return &rulebook{store: store, dir: dir}, nil
 }
 
 // inForce is what each cycle decides by.
 func (r *rulebook) inForce() controller.Policy { return r.store.Current() }
 
 // reload puts what is in the directory in force; a faulty bundle changes nothing.
-func (r *rulebook) reload() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err := r.store.Reload(r.dir); err != nil {
-		return err
-	}
-	bundle, err := bundleOf(r.store.Current().Bundle(), r.dir)
-	if err != nil { // it went as soon as it was read: it is in force, without a sum
-		bundle.Name, bundle.Version = r.store.Current().Bundle().Name, r.store.Current().Bundle().Version
-	}
-	r.bundle = bundle
-	return nil
+func (r *rulebook) reload() error { return r.store.Reload(r.dir) }
+
+// bundle is the version in force.
+func (r *rulebook) bundle() psg.Bundle {
+	set := r.store.Current()
+	return psg.Bundle{Name: set.Bundle().Name, Version: set.Bundle().Version, Digest: set.Digest()}
 }
 
 // report has the policies in force recorded, if they are others than before. The
 // leader's are what counts.
 func (r *rulebook) report(ctx context.Context, decider *controller.Controller) error {
-	r.mu.Lock()
-	bundle := r.bundle
-	r.mu.Unlock()
-	return decider.Report(ctx, []psg.Delta{psg.BundleChanged{Bundle: bundle, At: time.Now()}})
+	return decider.Report(ctx, []psg.Delta{psg.BundleChanged{Bundle: r.bundle(), At: time.Now()}})
+}
+
+// replace makes a change of what is in force, and has everything decided by it
+// that waits.
+func (r *rulebook) replace(ctx context.Context, change func() error, decider *controller.Controller, log *slog.Logger) error {
+	before := r.bundle()
+	if err := change(); err != nil {
+		log.Error("policies not replaced: the old ones stay in force", "bundle", before.Name, "version", before.Version, "error", err)
+		return err
+	}
+	now := r.bundle()
+	log.Info("policies replaced", "bundle", now.Name, "version", now.Version, "digest", now.Digest, "before", before.Digest)
+	decider.Wake()
+	if _, _, leading := decider.Position(); !leading {
+		return nil // whoever leads says what its policies are
+	}
+	if err := r.report(ctx, decider); err != nil {
+		log.Error("policy change not recorded", "error", err)
+	}
+	return nil
 }
 
 // reloading loads the bundle anew at each signal.
@@ -72,43 +73,45 @@ func reloading(ctx context.Context, reload <-chan os.Signal, rules *rulebook, lo
 		case <-ctx.Done():
 			return nil
 		case <-reload:
-			if err := rules.reload(); err != nil {
-				log.Error("policies not reloaded: the old ones stay in force", "error", err)
-				continue
-			}
-			log.Info("policies reloaded", "bundle", rules.dir)
-			decider.Wake()
-			if _, _, leading := decider.Position(); !leading {
-				continue // whoever leads says what its policies are
-			}
-			if err := rules.report(ctx, decider); err != nil {
-				log.Error("policy change not recorded", "error", err)
-			}
+			// That it failed is logged, and the old ones stay in force.
+			_ = rules.replace(ctx, rules.reload, decider, log)
 		}
 	}
 }
 
-// bundleOf names the version of the policies in a directory.
-func bundleOf(declared hclspec.Bundle, dir string) (psg.Bundle, error) {
-	sum := sha256.New()
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
-			return err
-		}
-		name, err := filepath.Rel(dir, path)
-		if err != nil {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(sum, "%q %d\n", filepath.ToSlash(name), len(content))
-		sum.Write(content)
-		return nil
-	})
-	if err != nil {
-		return psg.Bundle{}, fmt.Errorf("sum of bundle %s: %w", dir, err)
+var (
+	policyBundleDesc  = prometheus.NewDesc("psg_policy_bundle", "1, with the policy bundle in force.", []string{"bundle", "version", "digest"}, nil)
+	policyTierDesc    = prometheus.NewDesc("psg_policy_tier", "Tier that a policy is evaluated in: 2 by columns, 1 by closures, 0 by OPA.", []string{"policy"}, nil)
+	quarantinedDesc   = prometheus.NewDesc("psg_policy_quarantined", "1 if a policy was put down a tier because it differed from OPA.", []string{"policy"}, nil)
+	policyPairsDesc   = prometheus.NewDesc("psg_policy_pairs_total", "Pairs of workload and node decided by a faster tier than OPA, since the bundle was loaded.", nil, nil)
+	policyCheckedDesc = prometheus.NewDesc("psg_policy_checked_total", "Of those, compared with OPA.", nil, nil)
+	policyDifferDesc  = prometheus.NewDesc("psg_policy_differences_total", "Of those, with another answer.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (r *rulebook) Describe(out chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{policyBundleDesc, policyTierDesc, quarantinedDesc, policyPairsDesc, policyCheckedDesc, policyDifferDesc} {
+		out <- desc
 	}
-	return psg.Bundle{Name: declared.Name, Version: declared.Version, Digest: hex.EncodeToString(sum.Sum(nil))}, nil
+}
+
+// Collect implements prometheus.Collector.
+func (r *rulebook) Collect(out chan<- prometheus.Metric) {
+	put := func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(desc, kind, value, labels...)
+	}
+	bundle := r.bundle()
+	put(policyBundleDesc, prometheus.GaugeValue, 1, bundle.Name, bundle.Version, bundle.Digest)
+	status := r.store.Current().Status()
+	for _, p := range status.Policies {
+		put(policyTierDesc, prometheus.GaugeValue, float64(p.Tier), p.Name)
+		quarantined := 0.0
+		if p.Quarantined {
+			quarantined = 1
+		}
+		put(quarantinedDesc, prometheus.GaugeValue, quarantined, p.Name)
+	}
+	put(policyPairsDesc, prometheus.CounterValue, float64(status.Pairs))
+	put(policyCheckedDesc, prometheus.CounterValue, float64(status.Checked))
+	put(policyDifferDesc, prometheus.CounterValue, float64(status.Differ))
 }

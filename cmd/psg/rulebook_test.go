@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/psgrid/psg/policies"
 )
 
 // A leader may come to lead long after it loaded its policies.
@@ -12,11 +14,11 @@ func TestRulebook_KnowsWhatIsInForceWhateverTheDirectoryHolds(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS("../../policies/library/gpu_colocation")); err != nil {
 		t.Fatal(err)
 	}
-	rules, err := newRulebook(dir)
+	rules, err := newRulebook(dir, policies.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	loaded := rules.bundle
+	loaded := rules.bundle()
 	policy := filepath.Join(dir, "policy.rego")
 	whole, err := os.ReadFile(policy)
 	if err != nil {
@@ -31,20 +33,20 @@ func TestRulebook_KnowsWhatIsInForceWhateverTheDirectoryHolds(t *testing.T) {
 	if err := rules.reload(); err == nil {
 		t.Error("a broken bundle was loaded")
 	}
-	if rules.bundle != loaded {
-		t.Errorf("in force is %+v, want %+v still", rules.bundle, loaded)
+	if rules.bundle() != loaded {
+		t.Errorf("in force is %+v, want %+v still", rules.bundle(), loaded)
 	}
 	write(append(whole, "\n# changed\n"...))
 	if err := rules.reload(); err != nil {
 		t.Fatal(err)
 	}
-	if rules.bundle.Digest == loaded.Digest {
+	if rules.bundle().Digest == loaded.Digest {
 		t.Error("another bundle is in force under the old digest")
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := rules.reload(); err == nil || rules.bundle.Digest == "" {
-		t.Errorf("reload = %v, digest %q; want an error, and what was in force", err, rules.bundle.Digest)
+	if err := rules.reload(); err == nil || rules.bundle().Digest == "" {
+		t.Errorf("reload = %v, digest %q; want an error, and what was in force", err, rules.bundle().Digest)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/psgrid/psg/bus/server"
 	"github.com/psgrid/psg/controller"
 	"github.com/psgrid/psg/ledger"
+	"github.com/psgrid/psg/policies"
 	"github.com/psgrid/psg/policies/poll"
 	"github.com/psgrid/psg/rpc"
 	"github.com/psgrid/psg/shim"
@@ -33,6 +34,7 @@ type serveConfig struct {
 	natsCredentials string
 	natsReplicas    int
 	bundle          string
+	policyKey       policies.Key // that the bundle must be signed with; the zero key for none
 	grpc, http      string
 	advertiseGRPC   string // where others reach grpc; the address it listens on if empty
 	advertiseHTTP   string // where others reach http; likewise
@@ -69,7 +71,7 @@ func (c serveConfig) validate() error {
 // serve runs a controller until ctx ends or a part of it fails. A signal on
 // reload loads the policies anew.
 func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) error {
-	rules, err := newRulebook(config.bundle)
+	rules, err := newRulebook(config.bundle, policies.Config{Key: config.policyKey, Log: config.log})
 	if err != nil {
 		return err
 	}
@@ -115,7 +117,7 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 		return rpc.NewServer(decider, decider).Moving(decider).Preempting(decider).Serve(ctx, grpcListener, config.tls)
 	})
 	group.Go(func() error {
-		return rpc.ServeREST(ctx, httpListener, withRegistrations(rpc.REST(config.reader(decider), head), decider))
+		return rpc.ServeREST(ctx, httpListener, withPolicies(withRegistrations(rpc.REST(config.reader(decider), head, rules), decider), rules, decider, config.log))
 	})
 	group.Go(func() error { return ended(ctx, transport.WatchTelemetry(ctx, decider.Observe)) })
 	group.Go(func() error { return reloading(ctx, reload, rules, config.log, decider) })

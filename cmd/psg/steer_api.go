@@ -143,12 +143,18 @@ func (c *planClient) prefer(address string) {
 // postTo returns psg.ErrUnavailable for a controller that is not there or does
 // not lead: another may.
 func (c *planClient) postTo(ctx context.Context, url string, body []byte, into any) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	return exchange(ctx, c.http, http.MethodPost, url, body, into)
+}
+
+// exchange asks a controller's REST face for JSON, with psg.ErrUnavailable as
+// postTo.
+func exchange(ctx context.Context, client *http.Client, method, url string, body []byte, into any) error {
+	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("ask controller: %w", err)
 	}
 	request.Header.Set("Content-Type", "application/json")
-	response, err := c.http.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		return fmt.Errorf("ask controller: %w (%w)", err, psg.ErrUnavailable)
 	}
