@@ -57,7 +57,7 @@ deny contains "odd" if to_number(input.node.attributes.n) > 1
 score contains ["x", 1] if input.node.ready
 
 reject contains "no" if input.workload.gpus > 8
-`)), &out, true); err != nil {
+`)), Key{}, &out, true); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -70,7 +70,7 @@ reject contains "no" if input.workload.gpus > 8
 	}
 	for _, dir := range libraries(t) {
 		out.Reset()
-		if err := Check(dir, &out, true); err != nil {
+		if err := Check(dir, Key{}, &out, true); err != nil {
 			t.Fatal(err)
 		}
 		if text := out.String(); strings.Contains(text, "T1") || strings.Contains(text, "pair by pair") || !strings.Contains(text, ": T2, by columns") {

@@ -144,7 +144,7 @@ func TestLoad_WarnsOfWhatIsLikelyAMistake(t *testing.T) {
 
 func TestCheck_DescribesTheBundle(t *testing.T) {
 	var out bytes.Buffer
-	if err := Check("library/compliance", &out, false); err != nil {
+	if err := Check("library/compliance", Key{}, &out, false); err != nil {
 		t.Fatal(err)
 	}
 	want := "bundle compliance 1.0.0: policies=1 aggregates=0 tenants=0 sources=1\n" +
