@@ -36,7 +36,8 @@ type Workload struct {
 	Preemptible bool              `json:"preemptible"`
 	Deadline    time.Duration     `json:"deadline_ns,omitempty"` // wanted time from submission to grant; 0 means none
 	Gang        GangID            `json:"gang,omitempty"`
-	Held        bool              `json:"held,omitempty"` // registered under the hold constraint, waiting for a plan
+	Probe       *Probe            `json:"probe,omitempty"` // how an instance is asked whether it is well; nil: not at all
+	Held        bool              `json:"held,omitempty"`  // registered under the hold constraint, waiting for a plan
 
 	// What one instance needs.
 	Request Resources   `json:"request"` // the peak over the instance's life

@@ -21,6 +21,7 @@ type Stanza struct {
 	Deadline    time.Duration // 0 means none
 	GPU         *GPU          // nil means no card
 	Disruption  *Disruption   // nil means as the group's migrate block says
+	Probe       *Probe        // nil means that nobody asks
 }
 
 // Disruption bounds what PSG may do to running instances to move them.
@@ -50,7 +51,7 @@ const (
 func StanzaFields() []Field { return new(Stanza).fields() }
 
 func (s *Stanza) fields() []Field {
-	gpu, disruption := new(GPU), new(Disruption)
+	gpu, disruption, probe := new(GPU), new(Disruption), new(Probe)
 	return []Field{
 		StringField("command", &s.Command, "Program to run once the allocation may start here; without it the task is a gate and ends then."),
 		ListField("args", &s.Args, "Arguments of the command."),
@@ -63,6 +64,7 @@ func (s *Stanza) fields() []Field {
 		DurationField("deadline", &s.Deadline, "Wanted time from submission to start."),
 		BlockField("gpu", &s.GPU, gpu, gpu.fields(), "Cards that each instance needs."),
 		BlockField("disruption", &s.Disruption, disruption, disruption.fields(), "What PSG may do to running instances to move them; as `migrate` says when not given."),
+		BlockField("probe", &s.Probe, probe, probe.fields(), "How the node's agent asks each instance whether it is well; one that declares it is protected from its neighbours."),
 	}
 }
 
@@ -112,6 +114,9 @@ func (s *Stanza) check() Errors {
 		order := psg.MoveOrder(d.Order)
 		c.require(order == "" || order == psg.StartFirst || order == psg.StopFirst, "disruption.order", "must be %q or %q, got %q", psg.StartFirst, psg.StopFirst, d.Order)
 		c.require(order != psg.StopFirst || d.MaxUnavailable > 0, "disruption.order", "%q needs a max_unavailable of 1 or more: nothing could move", psg.StopFirst)
+	}
+	if s.Probe != nil {
+		s.Probe.check(&c)
 	}
 	return c.errs
 }

@@ -27,23 +27,27 @@ func TestDecodeStanza_ReadsEveryFieldInEveryForm(t *testing.T) {
 		Labels: map[string]string{"team": "a"}, Preemptible: true, Gang: true, Deadline: 90 * time.Second,
 		GPU:        &hclspec.GPU{Count: 2, Share: 250, Memory: 2048, Model: "A100", Profile: "1g.10gb", Linked: true},
 		Disruption: &hclspec.Disruption{MaxUnavailable: 2, Order: "start_first"},
+		Probe:      &hclspec.Probe{Port: "http", Path: "/health", Interval: 100 * time.Millisecond, Objective: 25 * time.Millisecond},
 	}
 	fromJSON := object(t, `{
 		"command": "/bin/train", "args": ["--epochs", 3], "tenant": "search", "tier": "gold", "kind": "training",
 		"labels": {"team": "a"}, "preemptible": "true", "gang": true, "deadline": "1m30s",
 		"gpu": [{"count": "2", "share": 250, "memory": 2048.0, "model": "A100", "profile": "1g.10gb", "linked": true}],
-		"disruption": {"max_unavailable": 2, "order": "start_first"}}`)
+		"disruption": {"max_unavailable": 2, "order": "start_first"},
+		"probe": [{"port": "http", "path": "/health", "interval": "100ms", "objective": "25ms"}]}`)
 	fromMsgpack := map[string]any{
 		"command": "/bin/train", "args": []any{"--epochs", "3"}, "tenant": "search", "tier": "gold", "kind": "training",
 		"labels": map[any]any{"team": "a"}, "preemptible": true, "gang": true, "deadline": "90s",
 		"gpu":        map[string]any{"count": int64(2), "share": uint8(250), "memory": uint16(2048), "model": "A100", "profile": "1g.10gb", "linked": true},
 		"disruption": map[string]any{"max_unavailable": int64(2), "order": "start_first"},
+		"probe":      map[string]any{"port": "http", "path": "/health", "interval": "100ms", "objective": "25ms"},
 	}
 	fromHCL := map[string]any{
 		"command": "/bin/train", "args": []string{"--epochs", "3"}, "tenant": "search", "tier": "gold", "kind": "training",
 		"labels": []map[string]any{{"team": "a"}}, "preemptible": true, "gang": true, "deadline": "90s",
 		"gpu":        []map[string]any{{"count": 2, "share": 250, "memory": json.Number("2048"), "model": "A100", "profile": "1g.10gb", "linked": true}},
 		"disruption": []map[string]any{{"max_unavailable": 2, "order": "start_first"}},
+		"probe":      []map[string]any{{"port": "http", "path": "/health", "interval": "100ms", "objective": "25ms"}},
 	}
 	for name, in := range map[string]map[string]any{"json": fromJSON, "msgpack": fromMsgpack, "hcl": fromHCL} {
 		got, err := hclspec.DecodeStanza(in)

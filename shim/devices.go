@@ -68,6 +68,11 @@ func (t *translator) stanza(path string, task *api.Task, w *psg.Workload) {
 	if s.Gang {
 		w.Gang = psg.GangID(w.ID.String())
 	}
+	if s.Probe != nil {
+		probe := s.Probe.Noun()
+		t.require(w.Probe == nil || *w.Probe == *probe, field(path, "probe"), "another psg task of the group declares another")
+		w.Probe = probe
+	}
 	if s.GPU != nil {
 		w.Devices = append(w.Devices, s.GPU.DeviceAsk(task.Name))
 	}

@@ -223,7 +223,9 @@ type Workload struct {
 	// What moving its instances may do to them; absent means as migrate says.
 	Disruption *Disruption `protobuf:"bytes,35,opt,name=disruption,proto3" json:"disruption,omitempty"`
 	// Whether it is registered so that instances move by starting others first.
-	Shifting      bool `protobuf:"varint,36,opt,name=shifting,proto3" json:"shifting,omitempty"`
+	Shifting bool `protobuf:"varint,36,opt,name=shifting,proto3" json:"shifting,omitempty"`
+	// How an instance is asked whether it is well; absent: not at all.
+	Probe         *Probe `protobuf:"bytes,37,opt,name=probe,proto3" json:"probe,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -508,6 +510,13 @@ func (x *Workload) GetShifting() bool {
 		return x.Shifting
 	}
 	return false
+}
+
+func (x *Workload) GetProbe() *Probe {
+	if x != nil {
+		return x.Probe
+	}
+	return nil
 }
 
 // Task is one process of an instance.
@@ -1452,7 +1461,7 @@ var File_psg_v1_workload_proto protoreflect.FileDescriptor
 
 const file_psg_v1_workload_proto_rawDesc = "" +
 	"\n" +
-	"\x15psg/v1/workload.proto\x12\x06psg.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x12psg/v1/types.proto\"\xbd\v\n" +
+	"\x15psg/v1/workload.proto\x12\x06psg.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x14psg/v1/mandate.proto\x1a\x12psg/v1/types.proto\"\xe2\v\n" +
 	"\bWorkload\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.psg.v1.WorkloadIDR\x02id\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x16\n" +
@@ -1499,7 +1508,8 @@ const file_psg_v1_workload_proto_rawDesc = "" +
 	"\n" +
 	"disruption\x18# \x01(\v2\x12.psg.v1.DisruptionR\n" +
 	"disruption\x12\x1a\n" +
-	"\bshifting\x18$ \x01(\bR\bshifting\x1a9\n" +
+	"\bshifting\x18$ \x01(\bR\bshifting\x12#\n" +
+	"\x05probe\x18% \x01(\v2\r.psg.v1.ProbeR\x05probe\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a7\n" +
@@ -1645,6 +1655,7 @@ var file_psg_v1_workload_proto_goTypes = []any{
 	(*Constraint)(nil),          // 20: psg.v1.Constraint
 	(*Affinity)(nil),            // 21: psg.v1.Affinity
 	(*Spread)(nil),              // 22: psg.v1.Spread
+	(*Probe)(nil),               // 23: psg.v1.Probe
 }
 var file_psg_v1_workload_proto_depIdxs = []int32{
 	17, // 0: psg.v1.Workload.id:type_name -> psg.v1.WorkloadID
@@ -1667,27 +1678,28 @@ var file_psg_v1_workload_proto_depIdxs = []int32{
 	12, // 17: psg.v1.Workload.periodic:type_name -> psg.v1.Periodic
 	13, // 18: psg.v1.Workload.parameterized:type_name -> psg.v1.Parameterized
 	10, // 19: psg.v1.Workload.disruption:type_name -> psg.v1.Disruption
-	1,  // 20: psg.v1.Task.lifecycle:type_name -> psg.v1.Lifecycle
-	19, // 21: psg.v1.Task.request:type_name -> psg.v1.Resources
-	16, // 22: psg.v1.Task.meta:type_name -> psg.v1.Task.MetaEntry
-	20, // 23: psg.v1.DeviceAsk.constraints:type_name -> psg.v1.Constraint
-	21, // 24: psg.v1.DeviceAsk.affinities:type_name -> psg.v1.Affinity
-	18, // 25: psg.v1.Update.min_healthy:type_name -> google.protobuf.Duration
-	18, // 26: psg.v1.Update.healthy_deadline:type_name -> google.protobuf.Duration
-	18, // 27: psg.v1.Update.progress_deadline:type_name -> google.protobuf.Duration
-	18, // 28: psg.v1.Update.stagger:type_name -> google.protobuf.Duration
-	18, // 29: psg.v1.Migrate.min_healthy:type_name -> google.protobuf.Duration
-	18, // 30: psg.v1.Migrate.healthy_deadline:type_name -> google.protobuf.Duration
-	18, // 31: psg.v1.Reschedule.interval:type_name -> google.protobuf.Duration
-	18, // 32: psg.v1.Reschedule.delay:type_name -> google.protobuf.Duration
-	18, // 33: psg.v1.Reschedule.max_delay:type_name -> google.protobuf.Duration
-	18, // 34: psg.v1.Disconnect.lost_after:type_name -> google.protobuf.Duration
-	18, // 35: psg.v1.Disconnect.stop_after:type_name -> google.protobuf.Duration
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	23, // 20: psg.v1.Workload.probe:type_name -> psg.v1.Probe
+	1,  // 21: psg.v1.Task.lifecycle:type_name -> psg.v1.Lifecycle
+	19, // 22: psg.v1.Task.request:type_name -> psg.v1.Resources
+	16, // 23: psg.v1.Task.meta:type_name -> psg.v1.Task.MetaEntry
+	20, // 24: psg.v1.DeviceAsk.constraints:type_name -> psg.v1.Constraint
+	21, // 25: psg.v1.DeviceAsk.affinities:type_name -> psg.v1.Affinity
+	18, // 26: psg.v1.Update.min_healthy:type_name -> google.protobuf.Duration
+	18, // 27: psg.v1.Update.healthy_deadline:type_name -> google.protobuf.Duration
+	18, // 28: psg.v1.Update.progress_deadline:type_name -> google.protobuf.Duration
+	18, // 29: psg.v1.Update.stagger:type_name -> google.protobuf.Duration
+	18, // 30: psg.v1.Migrate.min_healthy:type_name -> google.protobuf.Duration
+	18, // 31: psg.v1.Migrate.healthy_deadline:type_name -> google.protobuf.Duration
+	18, // 32: psg.v1.Reschedule.interval:type_name -> google.protobuf.Duration
+	18, // 33: psg.v1.Reschedule.delay:type_name -> google.protobuf.Duration
+	18, // 34: psg.v1.Reschedule.max_delay:type_name -> google.protobuf.Duration
+	18, // 35: psg.v1.Disconnect.lost_after:type_name -> google.protobuf.Duration
+	18, // 36: psg.v1.Disconnect.stop_after:type_name -> google.protobuf.Duration
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_psg_v1_workload_proto_init() }
@@ -1695,6 +1707,7 @@ func file_psg_v1_workload_proto_init() {
 	if File_psg_v1_workload_proto != nil {
 		return
 	}
+	file_psg_v1_mandate_proto_init()
 	file_psg_v1_types_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
