@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -23,9 +22,10 @@ const keptSlots = 30
 type Config struct {
 	FullEvery  time.Duration // between full samples; default 60 s
 	AllocEvery time.Duration // between the last values of allocations; default 1 s
-	// CPUMHz is what all CPUs of the node make together. Without it there is no
-	// projection of CPU use.
+	// CPUMHz is what all CPUs of the node make together, and CPUs how many they
+	// are. Without them there is no projection of CPU use.
 	CPUMHz int64
+	CPUs   int
 }
 
 func (c Config) withDefaults() Config {
@@ -42,8 +42,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("telemetry: a full sample every %s is more often than every second", c.FullEvery)
 	case c.AllocEvery < 0:
 		return fmt.Errorf("telemetry: allocations every %s", c.AllocEvery)
-	case c.CPUMHz < 0:
-		return errors.New("telemetry: CPUs of less than 0 MHz")
+	case c.CPUMHz < 0 || c.CPUMHz > psg.MaxQuantity || c.CPUs < 0:
+		return fmt.Errorf("telemetry: %d CPUs of %d MHz", c.CPUs, c.CPUMHz)
 	}
 	return nil
 }
@@ -88,11 +88,7 @@ func NewRecorder(node psg.NodeID, config Config) (*Recorder, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	sizes, err := mapping.NewLogarithmicMapping(accuracy)
-	if err != nil {
-		return nil, fmt.Errorf("telemetry: %w", err)
-	}
-	return &Recorder{node: node, config: config.withDefaults(), sizes: sizes, handles: map[name]*Series{}}, nil
+	return &Recorder{node: node, config: config.withDefaults(), sizes: newSizes(), handles: map[name]*Series{}}, nil
 }
 
 // Node returns the series of one of the node's own metrics: the same for the
