@@ -153,7 +153,7 @@ func TestCheck_DescribesTheBundle(t *testing.T) {
 		t.Errorf("got\n%swant\n%s", out.String(), want)
 	}
 	out.Reset()
-	if err := Check(bundleDir(t, suspicious), &out, false); err != nil || !strings.Contains(out.String(), "warning: ") {
+	if err := Check(bundleDir(t, suspicious), Key{}, &out, false); err != nil || !strings.Contains(out.String(), "warning: ") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }
