@@ -2,8 +2,8 @@ package shim
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -110,18 +110,21 @@ func (a *Access) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // refusal is what a negative answer says; the answer can still be read.
 func refusal(answer *http.Response) string {
-	const most = 1 << 10
-	said, err := io.ReadAll(io.LimitReader(answer.Body, most))
+	const most = 4 << 10
+	raw, _ := io.ReadAll(io.LimitReader(answer.Body, most)) // whoever reads on meets the error again
 	answer.Body = struct {
 		io.Reader
 		io.Closer
-	}{io.MultiReader(bytes.NewReader(said), answer.Body), answer.Body}
-	text := strings.TrimSpace(string(said))
-	if err != nil {
-		text = errors.Join(errors.New(text), err).Error()
+	}{io.MultiReader(bytes.NewReader(raw), answer.Body), answer.Body}
+	said := raw
+	if answer.Header.Get("Content-Encoding") == "gzip" {
+		if unzipped, err := gzip.NewReader(bytes.NewReader(raw)); err == nil {
+			said, _ = io.ReadAll(io.LimitReader(unzipped, most)) // as far as it goes
+		}
 	}
+	text := strings.TrimSpace(string(said))
 	if answer.StatusCode == http.StatusForbidden {
-		return fmt.Sprintf("refuses PSG's token: %s; the policy it needs is in docs/nomad.md", text)
+		return fmt.Sprintf("refuses PSG's token, which has expired, was revoked or lacks a right: %s; the policy it needs is in docs/nomad.md", text)
 	}
 	return fmt.Sprintf("fails with %d: %s", answer.StatusCode, text)
 }

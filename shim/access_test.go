@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"compress/gzip"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -21,7 +22,11 @@ func TestAccess_FollowsTheTokenFileAndTellsWhatFails(t *testing.T) {
 				w.Write([]byte("[]"))
 				return
 			}
-			http.Error(w, "Permission denied", http.StatusForbidden)
+			w.Header().Set("Content-Encoding", "gzip")
+			w.WriteHeader(http.StatusForbidden)
+			zipped := gzip.NewWriter(w)
+			zipped.Write([]byte("Permission denied"))
+			zipped.Close()
 		default:
 			http.Error(w, "ACL token not found", http.StatusForbidden)
 		}
@@ -63,7 +68,7 @@ func TestAccess_FollowsTheTokenFileAndTellsWhatFails(t *testing.T) {
 	if err := list(); err == nil || !strings.Contains(err.Error(), "ACL token not found") {
 		t.Errorf("%v, want Nomad's answer still in the error", err)
 	}
-	tells("Nomad refuses PSG's token: ACL token not found; the policy it needs is in docs/nomad.md (GET /v1/nodes, since ")
+	tells("Nomad refuses PSG's token, which has expired, was revoked or lacks a right: ACL token not found; the policy it needs is in docs/nomad.md (GET /v1/nodes, since ")
 	write("good")
 	if err := list(); err != nil {
 		t.Error(err)
@@ -73,7 +78,7 @@ func TestAccess_FollowsTheTokenFileAndTellsWhatFails(t *testing.T) {
 	if list() != nil || submit() == nil {
 		t.Error("want reads allowed and writes refused")
 	}
-	tells("Nomad refuses PSG's token: Permission denied; the policy it needs is in docs/nomad.md (PUT /v1/jobs in namespace ml, since ")
+	tells("Nomad refuses PSG's token, which has expired, was revoked or lacks a right: Permission denied; the policy it needs is in docs/nomad.md (PUT /v1/jobs in namespace ml, since ")
 	write("")
 	if err := list(); err == nil || !strings.Contains(err.Error(), file+" is empty") {
 		t.Errorf("%v, want the empty file named", err)

@@ -14,9 +14,11 @@ type Controller struct {
 	Binary string
 	Dir    string // its streams and its output
 	Bundle string
-	Nomad  string // URL
-	GRPC   string // host:port
-	REST   string // host:port
+	Nomad  []string // variables that say how Nomad is reached
+	NATS   string   // URLs of an external bus; its own in Dir if empty
+	GRPC   string   // host:port
+	REST   string   // host:port
+	More   []string // further arguments
 
 	*Process // nil until Start
 }
@@ -26,11 +28,13 @@ func (c *Controller) URL() string { return "http://" + c.REST }
 
 // Start runs the process and returns when it leads.
 func (c *Controller) Start(ctx context.Context) error {
+	bus := []string{"-data-dir", filepath.Join(c.Dir, "streams"), "-nats-listen", ""}
+	if c.NATS != "" {
+		bus = []string{"-nats", c.NATS}
+	}
+	args := append([]string{"controller", "-name", "e2e", "-bundle", c.Bundle, "-grpc", c.GRPC, "-http", c.REST}, bus...)
 	var err error
-	c.Process, err = start(c.Binary, []string{
-		"controller", "-name", "e2e", "-data-dir", filepath.Join(c.Dir, "streams"), "-nats-listen", "",
-		"-bundle", c.Bundle, "-grpc", c.GRPC, "-http", c.REST,
-	}, environ("NOMAD_ADDR="+c.Nomad), filepath.Join(c.Dir, "controller.log"), syscall.SIGKILL)
+	c.Process, err = start(c.Binary, append(args, c.More...), environ(c.Nomad...), filepath.Join(c.Dir, "controller.log"), syscall.SIGKILL)
 	if err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ func newGrid(dir, name, nomad string, binaries cluster.Binaries, settings map[st
 		controller: &cluster.Controller{
 			Binary: binaries.PSG, Dir: filepath.Join(dir, name, "controller"),
 			Bundle: filepath.Join(binaries.Root, "policies", "library", "gpu_colocation"),
-			Nomad:  "http://" + addresses[0], GRPC: addresses[1], REST: addresses[2],
+			Nomad:  []string{"NOMAD_ADDR=http://" + addresses[0]}, GRPC: addresses[1], REST: addresses[2],
 		},
 		nomad: &cluster.Nomad{
 			Binary: nomad, Plugins: binaries, Dir: filepath.Join(dir, name), Cards: 4, HTTP: addresses[0],

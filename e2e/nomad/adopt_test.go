@@ -11,7 +11,7 @@ import (
 )
 
 func TestElsewhere_IsBroughtToWherePolicyAllowsIt(t *testing.T) {
-	g := startGrid(t, three()...)
+	g := use(t)
 	g.Run("service", func(t *testing.T) { g.adopt(t, gated("service", 3, classB())) })
 	g.Run("batch", func(t *testing.T) {
 		job := gated("batch", 2, classB())

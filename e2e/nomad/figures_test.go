@@ -37,8 +37,8 @@ func BenchmarkNomad(b *testing.B) {
 }
 
 func figures(t *testing.T, b *testing.B) {
-	big := client{cpu: 60_000, memory: 60_000, class: "b"}
-	g := startGrid(t, big, big, big)
+	big := node{cpu: 60_000, memory: 60_000, class: "b"}
+	g := openRegion(t, layout{nodes: []node{big, big, big}})
 	through, address := g.proxied()
 	count := *instances
 	var alone, gatedBy []time.Duration

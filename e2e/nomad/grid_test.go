@@ -1,15 +1,17 @@
 package nomad_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -17,95 +19,139 @@ import (
 	"github.com/hashicorp/nomad/api"
 
 	"github.com/psgrid/psg"
+	e2e "github.com/psgrid/psg/e2e/cluster"
 )
 
-// grid is a Nomad with PSG beside it.
-type grid struct {
-	*cluster
-	rest string // the controller's REST face
+// programs are the binaries, and nomadPath is Nomad's; set by TestMain, empty
+// where there is no Nomad.
+var (
+	programs  e2e.Binaries
+	nomadPath string
+)
+
+// shared is the region that most tests use one after the other.
+var shared struct {
+	dir    string
+	region *region // nil until a test wants it
 }
 
-// programs are the binaries, built once for all tests.
-var programs = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "psg-e2e-bin-")
-	if err != nil {
-		return "", err
-	}
-	out, err := exec.Command("go", "build", "-o", dir+"/", "github.com/psgrid/psg/cmd/psg", "github.com/psgrid/psg/cmd/nomad-driver-psg").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build: %w\n%s", err, out)
-	}
-	return dir, nil
-})
-
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if dir, err := programs(); err == nil {
-		os.RemoveAll(dir)
+	if config := os.Getenv(asBus); config != "" {
+		os.Exit(runBus(config))
+	}
+	runtime.LockOSThread() // processes get a signal should the thread that started them die
+	path, err := exec.LookPath("nomad")
+	if err != nil {
+		os.Exit(m.Run())
+	}
+	nomadPath = path
+	code, err := withPrograms(m.Run)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "FAIL:", err)
+		code = 1
 	}
 	os.Exit(code)
 }
 
-func program(t testing.TB, name string) string {
-	t.Helper()
-	dir, err := programs()
-	if err != nil {
-		t.Fatal(err)
+// withPrograms runs the tests on built programs and leaves nothing behind.
+func withPrograms(run func() int) (code int, err error) {
+	if shared.dir, err = os.MkdirTemp("", "psg-nomad-"); err != nil {
+		return 1, err
 	}
-	return filepath.Join(dir, name)
+	defer func() { err = errors.Join(err, nothingLeft(shared.dir), e2e.Remove(shared.dir)) }()
+	if programs, err = e2e.Build(context.Background(), shared.dir); err != nil {
+		return 1, err
+	}
+	code = run()
+	if shared.region != nil {
+		err = shared.region.end()
+	}
+	return code, err
+}
+
+// nothingLeft reports the processes of a directory that outlived their owners,
+// and ends them.
+func nothingLeft(dir string) error {
+	err := e2e.Until(context.Background(), 5*time.Second, "everything has ended", func() (bool, error) {
+		left := e2e.Leftovers(dir)
+		return len(left) == 0, fmt.Errorf("left running:\n%s", strings.Join(left, "\n"))
+	})
+	for _, process := range e2e.Leftovers(dir) {
+		var pid int
+		if _, err := fmt.Sscan(process, &pid); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	return err
+}
+
+// nomadBinary skips the test, loudly, where there is no nomad.
+func nomadBinary(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED: -short leaves out the tests on a real Nomad")
+	}
+	if nomadPath == "" {
+		t.Skip("SKIPPED: NO nomad ON PATH: nothing here was tested on a real Nomad")
+	}
+}
+
+// grid is a region in the hands of a test.
+type grid struct {
+	*testing.T
+	*region
 }
 
 // three are nodes of class a, b and b.
-func three() []client {
-	return []client{{cpu: 8000, memory: 8000, class: "a"}, {cpu: 8000, memory: 8000, class: "b"}, {cpu: 8000, memory: 8000, class: "b"}}
+func three() []node {
+	return []node{{cpu: 8000, memory: 8000, class: "a"}, {cpu: 8000, memory: 8000, class: "b"}, {cpu: 8000, memory: 8000, class: "b"}}
 }
 
-// startGrid starts a controller with the classes policy, and a Nomad whose
-// gates ask it.
-func startGrid(t *testing.T, clients ...client) *grid {
+// use returns the shared region, in which no job is and no node is drained, to a
+// test that leaves it so.
+func use(t *testing.T) *grid {
 	t.Helper()
 	nomadBinary(t)
-	ports := freePorts(t, 2)
-	gates, rest := fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
-	g := &grid{cluster: startCluster(t, gates, clients...), rest: "http://" + rest}
-	g.process("controller", "controller", "-data-dir", filepath.Join(t.TempDir(), "bus"), "-nats-listen", "",
-		"-bundle", filepath.Join("testdata", "classes"), "-grpc", gates, "-http", rest)
-	g.until(20*time.Second, "the controller knows the nodes", func() bool {
-		var nodes []psg.Node
-		g.get("/v1/nodes", &nodes)
-		ready := 0
-		for _, n := range nodes {
-			if n.Ready && slices.Contains(n.Drivers, "psg") {
-				ready++
+	if shared.region == nil {
+		r, err := newRegion(filepath.Join(shared.dir, "r"), layout{nodes: three()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared.region = r
+		if err := r.start(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g := shared.region.on(t)
+	t.Cleanup(func() {
+		if err := g.empty(); err != nil {
+			t.Error(err)
+		}
+		for _, id := range g.nodes {
+			if _, err := g.client.Nodes().ToggleEligibility(id, true, nil); err != nil {
+				t.Error(err)
 			}
 		}
-		return ready == len(clients)
 	})
 	return g
 }
 
-// process runs psg until the test ends.
-func (g *grid) process(name string, args ...string) {
-	g.Helper()
-	a := &agent{command: exec.Command(program(g.T, "psg"), args...), ended: make(chan struct{})}
-	a.command.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "NOMAD_") }),
-		"NOMAD_ADDR="+g.address)
-	a.command.Stdout, a.command.Stderr = &a.output, &a.output
-	a.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := a.command.Start(); err != nil {
-		g.Fatal(err)
-	}
-	go func() { defer close(a.ended); _ = a.command.Wait() }()
-	g.Cleanup(func() { a.stop(g.T, name) })
-}
-
+// get reads from the controller's REST face; nothing while it does not answer.
 func (g *grid) get(path string, into any) {
-	response, err := http.Get(g.rest + path)
+	response, err := http.Get(g.controller.URL() + path)
 	if err != nil {
 		return
 	}
 	defer response.Body.Close()
 	_ = json.NewDecoder(response.Body).Decode(into)
+}
+
+// until polls until done, or ends the test with what was waited for.
+func (g *grid) until(limit time.Duration, what string, done func() bool) {
+	g.Helper()
+	if err := e2e.Until(context.Background(), limit, what, func() (bool, error) { return done(), nil }); err != nil {
+		g.Fatal(err)
+	}
 }
 
 // gated is a sleeper behind a gate with a stanza.
@@ -119,6 +165,38 @@ func gated(id string, count int, stanza map[string]any) *api.Job {
 	job.TaskGroups[0].Tasks = append(job.TaskGroups[0].Tasks, gate)
 	job.Update = &api.UpdateStrategy{MinHealthyTime: new(time.Duration(0)), HealthCheck: new("task_states")}
 	return job
+}
+
+// register hands a job to Nomad itself.
+func (g *grid) register(job *api.Job) {
+	g.Helper()
+	if _, _, err := g.client.Jobs().Register(job, nil); err != nil {
+		g.Fatalf("register %s: %v", *job.ID, err)
+	}
+}
+
+// allocs are the allocations of a job that are wanted.
+func (g *grid) allocs(job string) []*api.AllocationListStub {
+	g.Helper()
+	all, _, err := g.client.Jobs().Allocations(job, true, nil)
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(all, func(a *api.AllocationListStub) bool { return a.DesiredStatus != api.AllocDesiredStatusRun })
+}
+
+// purge ends a job, waits until nothing of it runs, and removes it.
+func (g *grid) purge(job string) {
+	g.Helper()
+	for _, purge := range []bool{false, true} {
+		if _, _, err := g.client.Jobs().Deregister(job, purge, nil); err != nil {
+			g.Fatal(err)
+		}
+		g.until(60*time.Second, job+" has ended", func() bool {
+			all, _, err := g.client.Jobs().Allocations(job, true, nil)
+			return err == nil && !slices.ContainsFunc(all, live)
+		})
+	}
 }
 
 // runningOn counts the instances of a job whose main task runs, by node.
@@ -175,4 +253,25 @@ func (g *grid) ids(job string) []string {
 	}
 	slices.Sort(ids)
 	return ids
+}
+
+// short writes a hint with the clients' numbers.
+func (g *grid) short(hint psg.Hint) map[int]int {
+	out := map[int]int{}
+	for i, node := range g.nodes {
+		if n := hint[psg.NodeID(node)]; n > 0 {
+			out[i] = n
+		}
+	}
+	return out
+}
+
+// psg runs a psg command against the grid.
+func (g *grid) psg(args ...string) (string, error) {
+	return e2e.Command(context.Background(), append(slices.Clone(g.env), "PSG_ADDR="+g.controller.URL()), programs.PSG, args...)
+}
+
+// nomad runs the nomad command against an address.
+func (g *grid) nomad(address string, args ...string) (string, error) {
+	return e2e.Command(context.Background(), append(slices.Clone(g.env), "NOMAD_ADDR="+address), nomadPath, args...)
 }

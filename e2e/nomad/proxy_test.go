@@ -5,44 +5,47 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/nomad/api"
 
 	"github.com/psgrid/psg"
+	e2e "github.com/psgrid/psg/e2e/cluster"
 	"github.com/psgrid/psg/shim"
 )
 
-// proxied is a client of the grid's proxy, and its address.
+// proxied is a client of a proxy in front of the grid, without a token, and the
+// proxy's address.
 func (g *grid) proxied() (*api.Client, string) {
 	g.Helper()
-	address := fmt.Sprintf("127.0.0.1:%d", freePorts(g.T, 1)[0])
-	g.process("proxy", "shim", "proxy", "-listen", address, "-controllers", g.rest)
-	config := api.DefaultConfig()
-	config.Address, config.SecretID = "http://"+address, ""
-	client, err := api.NewClient(config)
+	at := freeAddress(g)
+	process, err := e2e.Launch(g.TempDir(), "proxy", g.env, programs.PSG, "shim", "proxy", "-listen", at, "-controllers", g.controller.URL())
+	if err != nil {
+		g.Fatal(err)
+	}
+	g.Cleanup(func() {
+		if err := process.Stop(syscall.SIGTERM, 10*time.Second); err != nil {
+			g.Error(err)
+		}
+		if g.Failed() {
+			g.Logf("proxy:\n%s", process.Output())
+		}
+	})
+	client, err := api.NewClient(&api.Config{Address: "http://" + at})
 	if err != nil {
 		g.Fatal(err)
 	}
 	g.until(10*time.Second, "the proxy serves", func() bool { _, err := client.Status().Leader(); return err == nil })
-	return client, config.Address
-}
-
-// nomad runs the nomad command against an address.
-func (g *grid) nomad(address string, args ...string) (string, error) {
-	command := exec.Command(nomadBinary(g.T), args...)
-	command.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "NOMAD_") }), "NOMAD_ADDR="+address)
-	out, err := command.CombinedOutput()
-	return string(out), err
+	return client, "http://" + at
 }
 
 func TestProxy(t *testing.T) {
-	g := startGrid(t, three()...)
+	g := use(t)
 	through, address := g.proxied()
 	g.Run("D3 ids with any characters are judged and steered", func(t *testing.T) { g.anyID(t, through) })
 	g.Run("D4 scale, revert and dispatch are judged and steered", func(t *testing.T) { g.otherWrites(t, through, address) })
@@ -82,40 +85,40 @@ func (g *grid) anyID(t *testing.T, through *api.Client) {
 }
 
 func (g *grid) otherWrites(t *testing.T, through *api.Client, address string) {
-	job := gated("web", 1, classB())
+	job := gated("written", 1, classB())
 	if _, _, err := through.Jobs().Register(job, nil); err != nil {
 		t.Fatal(err)
 	}
-	g.settled("web", 1)
-	if out, err := g.nomad(address, "job", "scale", "-detach", "web", "g", "4"); err != nil {
+	g.settled("written", 1)
+	if out, err := g.nomad(address, "job", "scale", "-detach", "written", "g", "4"); err != nil {
 		t.Fatalf("scale: %v\n%s", err, out)
 	}
-	g.settled("web", 4)
-	if on := g.runningOn("web"); on[psg.NodeID(g.nodes[0])] > 0 {
+	g.settled("written", 4)
+	if on := g.runningOn("written"); on[psg.NodeID(g.nodes[0])] > 0 {
 		t.Errorf("scaled out to %v", g.short(on))
 	}
-	changed := gated("web", 2, classB())
+	changed := gated("written", 2, classB())
 	changed.Meta = map[string]string{"v": "2"}
 	if _, _, err := through.Jobs().Register(changed, nil); err != nil {
 		t.Fatal(err)
 	}
-	g.settled("web", 2)
-	if out, err := g.nomad(address, "job", "revert", "-detach", "web", "0"); err != nil {
+	g.settled("written", 2)
+	if out, err := g.nomad(address, "job", "revert", "-detach", "written", "0"); err != nil {
 		t.Fatalf("revert: %v\n%s", err, out)
 	}
-	g.settled("web", 1)
+	g.settled("written", 1)
 	// A version that policy would not admit, registered behind the proxy's back.
-	bad := gated("web", 1, map[string]any{"labels": map[string]string{"forbidden": "by test"}})
+	bad := gated("written", 1, map[string]any{"labels": map[string]string{"forbidden": "by test"}})
 	g.register(bad)
-	version := fmt.Sprint(*g.job("web").Version)
+	version := fmt.Sprint(*g.job("written").Version)
 	g.register(changed)
-	for _, args := range [][]string{{"job", "revert", "-detach", "web", version}} {
+	for _, args := range [][]string{{"job", "revert", "-detach", "written", version}} {
 		if out, err := g.nomad(address, args...); err == nil || !strings.Contains(out, "forbidden: by test") {
 			t.Errorf("nomad %v: %v\n%s", args, err, out)
 		}
 	}
 	g.register(bad)
-	if out, err := g.nomad(address, "job", "scale", "-detach", "web", "g", "2"); err == nil || !strings.Contains(out, "forbidden: by test") {
+	if out, err := g.nomad(address, "job", "scale", "-detach", "written", "g", "2"); err == nil || !strings.Contains(out, "forbidden: by test") {
 		t.Errorf("scale of a job that policy rejects: %v\n%s", err, out)
 	}
 	batch := gated("param", 1, map[string]any{"labels": map[string]string{"forbidden": "by test"}})
@@ -125,7 +128,7 @@ func (g *grid) otherWrites(t *testing.T, through *api.Client, address string) {
 	if out, err := g.nomad(address, "job", "dispatch", "-detach", "param"); err == nil || !strings.Contains(out, "forbidden: by test") {
 		t.Errorf("dispatch of a job that policy rejects: %v\n%s", err, out)
 	}
-	g.purge("web")
+	g.purge("written")
 	g.purge("param")
 }
 
@@ -221,7 +224,7 @@ func (g *grid) again(t *testing.T, through *api.Client, address string) {
 }
 
 func (g *grid) heldGang(t *testing.T, through *api.Client) {
-	job := gated("gang", 4, map[string]any{"gang": true, "labels": map[string]string{"class": "b"}})
+	job := gated("proxied-gang", 4, map[string]any{"gang": true, "labels": map[string]string{"class": "b"}})
 	job.TaskGroups[0].Tasks[0].Resources.CPU = new(3000)
 	g.register(Pinned(sleeper("blocker", 1, 6000, 64), g.nodes[1]))
 	g.until(10*time.Second, "the blocker runs", func() bool { return g.total(g.runningOn("blocker")) == 1 })
@@ -232,21 +235,21 @@ func (g *grid) heldGang(t *testing.T, through *api.Client) {
 	if !strings.Contains(answer.Warnings, "wait for room") {
 		t.Errorf("warnings %q do not say that it waits", answer.Warnings)
 	}
-	g.until(10*time.Second, "PSG queues the gang", func() bool { return g.asks("gang", psg.Queued) == 4 })
-	if allocs := g.ids("gang"); len(allocs) > 0 {
+	g.until(10*time.Second, "PSG queues the gang", func() bool { return g.asks("proxied-gang", psg.Queued) == 4 })
+	if allocs := g.ids("proxied-gang"); len(allocs) > 0 {
 		t.Fatalf("allocations %v", allocs)
 	}
 	g.purge("blocker")
-	g.until(20*time.Second, "the gang runs", func() bool { return g.total(g.runningOn("gang")) == 4 })
-	version := *g.job("gang").Version
+	g.until(20*time.Second, "the gang runs", func() bool { return g.total(g.runningOn("proxied-gang")) == 4 })
+	version := *g.job("proxied-gang").Version
 	if _, _, err := through.Jobs().Register(job, nil); err != nil {
 		t.Fatal(err)
 	}
-	g.steady("gang", 2*time.Second)
-	if now := *g.job("gang").Version; now != version || version != 1 {
+	g.steady("proxied-gang", 2*time.Second)
+	if now := *g.job("proxied-gang").Version; now != version || version != 1 {
 		t.Errorf("version %d became %d, want 1 and 1", version, now)
 	}
-	g.purge("gang")
+	g.purge("proxied-gang")
 }
 
 func (g *grid) passes(t *testing.T, through *api.Client, address string) {

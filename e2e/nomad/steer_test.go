@@ -28,10 +28,10 @@ func sleeper(id string, count, cpu, memory int) *api.Job {
 // distribution over three unevenly loaded nodes, with and without constraints,
 // affinities and spreads of the user's own, and counts how many land exactly.
 func TestSteer_PlacesWhereHinted(t *testing.T) {
-	c := startCluster(t, "", client{cpu: 20000, memory: 20000}, client{cpu: 9000, memory: 12000}, client{cpu: 14000, memory: 9000})
+	c := use(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i, node := range c.nodes { // uneven load
-		load := Pinned(sleeper(fmt.Sprint("load", i), 1, 500+3000*i, 600+1500*(2-i)), node)
+		load := Pinned(sleeper(fmt.Sprint("load", i), 1, 500+1500*i, 600+1500*(2-i)), node)
 		c.register(load)
 	}
 	const tries = 100
@@ -83,22 +83,4 @@ func users(rng *rand.Rand, job *api.Job, nodes []string) {
 func Pinned(job *api.Job, node string) *api.Job {
 	job.Constraints = append(job.Constraints, api.NewConstraint("${node.unique.id}", "=", node))
 	return job
-}
-
-func (c *cluster) register(job *api.Job) {
-	c.Helper()
-	if _, _, err := c.client.Jobs().Register(job, nil); err != nil {
-		c.Fatalf("register %s: %v", *job.ID, err)
-	}
-}
-
-// short writes a hint with the clients' numbers.
-func (c *cluster) short(hint psg.Hint) map[int]int {
-	out := map[int]int{}
-	for i, node := range c.nodes {
-		if n := hint[psg.NodeID(node)]; n > 0 {
-			out[i] = n
-		}
-	}
-	return out
 }

@@ -1,0 +1,39 @@
+# A volume of the host.
+job "host-volume" {
+  group "store" {
+    volume "data" {
+      type   = "host"
+      source = "shared"
+    }
+    update {
+      min_healthy_time = "0s"
+      health_check     = "task_states"
+    }
+
+    task "gate" {
+      driver = "psg"
+      lifecycle {
+        hook = "prestart"
+      }
+      config {
+        labels = { class = "b" }
+      }
+      resources {
+        cpu    = 10
+        memory = 16
+      }
+    }
+
+    task "main" {
+      driver = "raw_exec"
+      config {
+        command = "/bin/sh"
+        args    = ["-c", "exec sleep 3600"]
+      }
+      resources {
+        cpu    = 50
+        memory = 32
+      }
+    }
+  }
+}

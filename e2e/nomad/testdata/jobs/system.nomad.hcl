@@ -1,0 +1,31 @@
+# A job on every node.
+job "system" {
+  type = "system"
+  group "agent" {
+    task "gate" {
+      driver = "psg"
+      lifecycle {
+        hook = "prestart"
+      }
+      config {
+        kind = "service"
+      }
+      resources {
+        cpu    = 10
+        memory = 16
+      }
+    }
+
+    task "main" {
+      driver = "raw_exec"
+      config {
+        command = "/bin/sh"
+        args    = ["-c", "exec sleep 3600"]
+      }
+      resources {
+        cpu    = 50
+        memory = 32
+      }
+    }
+  }
+}
