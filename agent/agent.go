@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/telemetry"
 )
 
-// Publisher takes observations away from the node, in the order it is given
-// them. An error means that the observation was not taken; it is tried again.
+// Publisher takes samples away from the node, in the order it is given them. An
+// error means that the sample, or one before it, may not have been taken: the
+// next one is full.
 type Publisher interface {
-	Publish(ctx context.Context, observed psg.NodeObserved) error
+	Publish(ctx context.Context, sample psg.Sample) error
 }
 
 // Config says what an agent does. Zero values mean the defaults.
@@ -29,11 +31,13 @@ type Config struct {
 
 	Orders *Orders // carried out beside; optional, and the caller runs them
 
+	Sources []Source // that are measured beside the kernel's files
+
 	Interval     time.Duration // between collections; default 200 ms
 	SlowFiles    time.Duration // between readings of files that cost the kernel much; default 1 s, or Interval if longer
 	SlowInterval time.Duration // between collections while the node is short of CPU; default 2 s
-	Window       time.Duration // that statistics cover; default 10 s
-	Buffer       int           // observations kept while the Publisher fails, the newest; default 256
+	Window       time.Duration // that the agent's own statistics cover; default 10 s
+	Buffer       int           // samples that wait for the Publisher; default 32
 }
 
 func (c Config) withDefaults() Config {
@@ -59,7 +63,7 @@ func (c Config) withDefaults() Config {
 		c.Window = max(10*time.Second, c.SlowInterval)
 	}
 	if c.Buffer == 0 {
-		c.Buffer = 256
+		c.Buffer = 32
 	}
 	return c
 }
@@ -101,8 +105,9 @@ type Agent struct {
 	publisher Publisher
 	collector *Collector
 	pace      pacer
-	degraded  *window
-	dropped   *window
+	recorder  *telemetry.Recorder
+	degraded  *telemetry.Series
+	dropped   *telemetry.Series
 	outbox    outbox
 }
 
@@ -112,15 +117,20 @@ func New(config Config, publisher Publisher) (*Agent, error) {
 		return nil, err
 	}
 	config = config.withDefaults()
-	samples := int(config.Window/config.Interval) + 1
+	mhz, cpus := cpuMHz(config.Proc, config.Sys)
+	recorder, err := telemetry.NewRecorder(config.Node, telemetry.Config{CPUMHz: mhz, CPUs: cpus})
+	if err != nil {
+		return nil, fmt.Errorf("agent: %w", err)
+	}
 	return &Agent{
 		config:    config,
 		publisher: publisher,
-		collector: NewCollector(config, nil),
+		collector: NewCollector(config, recorder),
 		pace:      pacer{normal: config.Interval, slow: config.SlowInterval},
-		degraded:  newWindow(config.Window, samples),
-		dropped:   newWindow(config.Window, samples),
-		outbox:    newOutbox(config.Buffer),
+		recorder:  recorder,
+		degraded:  recorder.Node("agent_degraded"),
+		dropped:   recorder.Node("agent_dropped"),
+		outbox:    newOutbox(config.Buffer, recorder.Resync),
 	}, nil
 }
 
@@ -129,9 +139,10 @@ func New(config Config, publisher Publisher) (*Agent, error) {
 // fails are no errors: both are logged, once, and tried again.
 func (a *Agent) Run(ctx context.Context) error {
 	defer a.collector.Close()
-	var sender sync.WaitGroup
-	defer sender.Wait()
-	sender.Go(func() { a.send(ctx) })
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { a.send(ctx) })
+	beside.Go(func() { a.collector.RunSources(ctx) })
 
 	next := time.Now()
 	timer := time.NewTimer(0)
@@ -154,21 +165,17 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 }
 
-// observe collects once, hands the observation to the sender, and returns the
-// time until the next one.
+// observe collects once, hands the sample to the sender, and returns the time
+// until the next one.
 func (a *Agent) observe(now time.Time) time.Duration {
 	a.collector.Collect(now)
 	a.config.Orders.observe(now, a.collector)
 	if busy, ok := a.collector.Last("cpu_percent"); ok && a.pace.observe(busy) {
 		a.config.Log.Warn("collection rate changed", "degraded", a.pace.degraded, "cpu_percent", busy, "interval", a.pace.interval())
 	}
-	a.degraded.push(now, flag(a.pace.degraded))
-	a.dropped.push(now, float64(a.outbox.droppedSoFar()))
-
-	telemetry := a.collector.Telemetry(now)
-	telemetry.Metrics["agent_degraded"] = a.degraded.stats()
-	telemetry.Metrics["agent_dropped"] = a.dropped.stats()
-	a.outbox.put(psg.NodeObserved{Node: a.config.Node, Telemetry: telemetry})
+	a.degraded.Put(now, flag(a.pace.degraded))
+	a.dropped.Put(now, float64(a.outbox.droppedSoFar()))
+	a.outbox.put(a.recorder.Cut(now))
 	return a.pace.interval()
 }
 

@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/psgrid/psg"
@@ -80,6 +82,12 @@ func (m *allocMetric) total(tasks []Use) float64 {
 		}
 	}
 	return total
+}
+
+// has reports whether an allocation is recorded.
+func (a *allocs) has(id psg.AllocID) bool {
+	_, ok := slices.BinarySearchFunc(a.known, id, func(k alloc, id psg.AllocID) int { return cmp.Compare(k.id, id) })
+	return ok
 }
 
 // change takes up the allocations of tasks, which are ordered by them, and has

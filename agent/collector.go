@@ -17,6 +17,7 @@ type Collector struct {
 	config    Config
 	log       *slog.Logger
 	sources   []*source
+	sides     []*side   // run by RunSources
 	metrics   []*metric // in the order they were made
 	workloads *workloads
 	recorder  *telemetry.Recorder // nil where nothing is recorded
@@ -59,6 +60,9 @@ func NewCollector(config Config, recorder *telemetry.Recorder) *Collector {
 	c.add(&source{path: "net/dev", lines: true, reader: newLinks(config.Sys, c.metric)})
 	c.add(&source{path: "net/snmp", every: c.slowly(), reader: newSegments(c.metric)})
 	c.add(&source{path: "net/netstat", every: c.slowly(), reader: newLosses(c.metric)})
+	for _, s := range config.Sources {
+		c.sides = append(c.sides, &side{source: s, log: config.Log})
+	}
 	return c
 }
 
@@ -99,13 +103,13 @@ func (c *Collector) Collect(now time.Time) {
 		}
 	}
 	changed := c.workloads.collect(now, c.buffer)
-	if c.recorder == nil {
-		return
+	if c.recorder != nil {
+		if changed {
+			c.allocs.change(c.workloads.tasks)
+		}
+		c.allocs.put(now, c.workloads.uses)
 	}
-	if changed {
-		c.allocs.change(c.workloads.tasks)
-	}
-	c.allocs.put(now, c.workloads.uses)
+	c.takeSides(now)
 }
 
 // Telemetry returns the statistics of every metric that has values, as of the
@@ -138,19 +142,22 @@ func (c *Collector) Uses() []Use { return c.workloads.uses }
 
 // Reading is what one source of a Collector gave last.
 type Reading struct {
-	Path    string   // below proc
+	Path    string   // below proc, or the name of a Source
 	Metrics []string // that it gives
 	Err     error    // why it cannot be read; nil when it can
 }
 
 // Readings returns the state of every source, in a fixed order.
 func (c *Collector) Readings() []Reading {
-	readings := make([]Reading, len(c.sources))
+	readings := make([]Reading, len(c.sources), len(c.sources)+len(c.sides))
 	for i, s := range c.sources {
 		readings[i] = Reading{Path: s.path, Err: s.err}
 		for _, m := range s.reader.metrics() {
 			readings[i].Metrics = append(readings[i].Metrics, m.name)
 		}
+	}
+	for _, s := range c.sides {
+		readings = append(readings, s.reading())
 	}
 	return readings
 }

