@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,22 +13,23 @@ import (
 	"time"
 
 	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/telemetry"
 )
 
 // bus records what is published, and fails while it is away.
 type bus struct {
 	mu   sync.Mutex
 	away error
-	got  []psg.NodeObserved
+	got  []psg.Sample
 }
 
-func (b *bus) Publish(_ context.Context, observed psg.NodeObserved) error {
+func (b *bus) Publish(_ context.Context, sample psg.Sample) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.away != nil {
 		return b.away
 	}
-	b.got = append(b.got, observed)
+	b.got = append(b.got, sample)
 	return nil
 }
 
@@ -39,7 +40,7 @@ func (b *bus) setAway(err error) {
 }
 
 // taken returns what was published since the last call.
-func (b *bus) taken() []psg.NodeObserved {
+func (b *bus) taken() []psg.Sample {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	got := b.got
@@ -81,17 +82,32 @@ func TestRun_PublishesEveryInterval(t *testing.T) {
 		stop()
 		got := b.taken()
 		if len(got) != 6 {
-			t.Fatalf("%d observations in a second, want 6 (at 0, 200, … 1000 ms)", len(got))
+			t.Fatalf("%d samples in a second, want 6 (at 0, 200, … 1000 ms)", len(got))
 		}
-		for i, observed := range got {
-			if want := start.Add(time.Duration(i) * 200 * time.Millisecond); !observed.Telemetry.At.Equal(want) || observed.Node != "node-1" {
-				t.Errorf("observation %d is of %s at %v, want %v", i, observed.Node, observed.Telemetry.At, want)
+		for i, sample := range got {
+			if want := start.Add(time.Duration(i) * 200 * time.Millisecond); !sample.At.Equal(want) || sample.Node != "node-1" {
+				t.Errorf("sample %d is of %s at %v, want %v", i, sample.Node, sample.At, want)
 			}
 		}
-		if v := got[5].Telemetry.Metrics["agent_degraded"]; v != (psg.Stats{}) {
+		if v := fold(t, telemetry.NewWindows(), got).Metrics["agent_degraded"]; v != (psg.Stats{}) {
 			t.Errorf("degraded is %+v on an idle node", v)
 		}
 	})
+}
+
+// fold is what readers make of samples.
+func fold(t *testing.T, w *telemetry.Windows, samples []psg.Sample) psg.Telemetry {
+	t.Helper()
+	for _, sample := range samples {
+		if err := w.Fold(sample, sample.At); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen, ok := w.Observed("node-1")
+	if !ok {
+		t.Fatal("nothing is known of the node")
+	}
+	return seen.Telemetry
 }
 
 func TestRun_CollectsLessOftenWhileCPUIsShort(t *testing.T) {
@@ -100,17 +116,18 @@ func TestRun_CollectsLessOftenWhileCPUIsShort(t *testing.T) {
 		var b bus
 		stop := run(t, configOf(n), &b)
 		defer stop()
+		w := telemetry.NewWindows()
 		step := func(busy, idle int, d time.Duration) psg.Stats {
 			n.spend(busy, idle)
 			pass(d)
 			got := b.taken()
 			if len(got) != 1 {
-				t.Fatalf("%d observations after %v, want 1", len(got), d)
+				t.Fatalf("%d samples after %v, want 1", len(got), d)
 			}
-			return got[0].Telemetry.Metrics["agent_degraded"]
+			return fold(t, w, got).Metrics["agent_degraded"]
 		}
 		pass(100 * time.Millisecond) // stay between collections
-		b.taken()
+		fold(t, w, b.taken())
 		for range degradeAfter - 1 {
 			if step(100, 0, 200*time.Millisecond).Last != 0 {
 				t.Fatal("degraded too early")
@@ -136,7 +153,7 @@ func TestRun_CollectsLessOftenWhileCPUIsShort(t *testing.T) {
 	})
 }
 
-func TestRun_KeepsTheNewestWhileTheBusIsAway(t *testing.T) {
+func TestRun_KeepsSlotsWhileTheBusIsAway(t *testing.T) {
 	n := newNode(t)
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
@@ -147,24 +164,28 @@ func TestRun_KeepsTheNewestWhileTheBusIsAway(t *testing.T) {
 		config.Log = slog.New(slog.NewTextHandler(&logged, nil))
 		start := time.Now()
 		stop := run(t, config, &b)
-		pass(20*time.Second + 100*time.Millisecond)
+		pass(45*time.Second + 100*time.Millisecond)
 		b.setAway(nil)
-		pass(maxRetry)
+		pass(maxRetry + 2*time.Second)
 		stop()
 
 		got := b.taken()
-		if len(got) < 10 {
-			t.Fatalf("%d observations published, want at least the 10 kept", len(got))
+		if first := got[0].At.Sub(start); first < 43*time.Second {
+			t.Errorf("the oldest sample is of %v: older ones were to be dropped", first)
 		}
-		if oldest := got[0].Telemetry.At.Sub(start); oldest < 18*time.Second {
-			t.Errorf("the oldest is of %v: older ones were to be dropped", oldest)
+		most := 0
+		for _, sample := range got {
+			most = max(most, len(sample.Slots))
 		}
-		if !slices.IsSortedFunc(got, func(a, b psg.NodeObserved) int { return a.Telemetry.At.Compare(b.Telemetry.At) }) {
-			t.Error("published out of order")
+		if most != 1 {
+			t.Errorf("a sample brings %d of the slots that were missed, want 1 at a time", most)
 		}
-		last := got[len(got)-1]
-		made := int(last.Telemetry.At.Sub(start)/(200*time.Millisecond)) + 1
-		if dropped := last.Telemetry.Metrics["agent_dropped"].Last; int(dropped) != made-len(got) {
+		seen := fold(t, telemetry.NewWindows(), got)
+		if load := seen.Metrics["load_1m"]; load.Over60s == nil || load.Over60s.Mean == 0 {
+			t.Errorf("load is %+v: the slots of the time away are missing", load)
+		}
+		made := int(got[len(got)-1].At.Sub(start)/(200*time.Millisecond)) + 1
+		if dropped := seen.Metrics["agent_dropped"].Last; int(dropped) != made-len(got) {
 			t.Errorf("%v reported dropped, of %d made %d were published", dropped, made, len(got))
 		}
 		if warnings := strings.Count(logged.String(), "telemetry is not published"); warnings != 1 {
@@ -176,16 +197,34 @@ func TestRun_KeepsTheNewestWhileTheBusIsAway(t *testing.T) {
 	})
 }
 
+func TestRun_FullSampleAfterReadersMissedSome(t *testing.T) {
+	n := newNode(t)
+	synctest.Test(t, func(t *testing.T) {
+		var b bus
+		stop := run(t, configOf(n), &b)
+		pass(time.Second)
+		b.taken()
+		b.setAway(fmt.Errorf("somebody asks: %w", ErrResync))
+		pass(200 * time.Millisecond)
+		b.setAway(nil)
+		pass(200 * time.Millisecond)
+		stop()
+		if got := b.taken(); len(got) != 1 || !got[0].Full {
+			t.Errorf("published %+v, want one full sample at once", got)
+		}
+	})
+}
+
 func TestRun_SlowPublisherDelaysNoCollection(t *testing.T) {
 	n := newNode(t)
 	synctest.Test(t, func(t *testing.T) {
 		var b bus
-		stuck := publisherFunc(func(ctx context.Context, observed psg.NodeObserved) error {
+		stuck := publisherFunc(func(ctx context.Context, sample psg.Sample) error {
 			if len(b.got) > 0 {
 				<-ctx.Done() // as a bus without a time limit of its own
 				return ctx.Err()
 			}
-			return b.Publish(ctx, observed)
+			return b.Publish(ctx, sample)
 		})
 		a, err := New(configOf(n), stuck)
 		if err != nil {
@@ -195,18 +234,20 @@ func TestRun_SlowPublisherDelaysNoCollection(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- a.Run(ctx) }()
 		pass(time.Second)
+		a.outbox.mu.Lock()
+		if a.outbox.n < 4 {
+			t.Errorf("%d samples wait after a second, want all but those published", a.outbox.n)
+		}
+		a.outbox.mu.Unlock()
 		cancel()
 		<-ended
-		if a.outbox.n < 4 {
-			t.Errorf("%d observations wait after a second, want all but those published", a.outbox.n)
-		}
 	})
 }
 
-type publisherFunc func(context.Context, psg.NodeObserved) error
+type publisherFunc func(context.Context, psg.Sample) error
 
-func (f publisherFunc) Publish(ctx context.Context, observed psg.NodeObserved) error {
-	return f(ctx, observed)
+func (f publisherFunc) Publish(ctx context.Context, sample psg.Sample) error {
+	return f(ctx, sample)
 }
 
 func TestNew_RefusesConfigsThatMakeNoSense(t *testing.T) {
@@ -216,8 +257,6 @@ func TestNew_RefusesConfigsThatMakeNoSense(t *testing.T) {
 		"no logger":         {Node: "n"},
 		"interval 1ms":      {Node: "n", Log: log, Interval: time.Millisecond},
 		"slow interval 1ms": {Node: "n", Log: log, SlowInterval: time.Millisecond},
-		"window 1s":         {Node: "n", Log: log, Window: time.Second},
-		"more than 10000":   {Node: "n", Log: log, Window: time.Hour},
 		"slow files every":  {Node: "n", Log: log, Interval: time.Second, SlowFiles: time.Millisecond},
 		"buffer -1":         {Node: "n", Log: log, Buffer: -1},
 	} {

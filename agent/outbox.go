@@ -2,35 +2,35 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/psgrid/psg"
 )
 
-// outbox holds observations until they are published. It is bounded: when full
-// it drops the oldest, as newer ones say more.
+// outbox holds samples until they are published. It is bounded: when full it
+// drops them all, and a full sample has to say again what was in them.
 type outbox struct {
 	filled chan struct{} // has a token when something was put
+	resync func()        // asks for a full sample
 
 	mu      sync.Mutex
-	ring    []psg.NodeObserved
+	ring    []psg.Sample
 	head, n int
 	dropped uint64
 }
 
-func newOutbox(size int) outbox {
-	return outbox{filled: make(chan struct{}, 1), ring: make([]psg.NodeObserved, size)}
+func newOutbox(size int, resync func()) outbox {
+	return outbox{filled: make(chan struct{}, 1), resync: resync, ring: make([]psg.Sample, size)}
 }
 
-func (o *outbox) put(observed psg.NodeObserved) {
+func (o *outbox) put(sample psg.Sample) {
 	o.mu.Lock()
 	if o.n == len(o.ring) {
-		o.head = (o.head + 1) % len(o.ring)
-		o.n--
-		o.dropped++
+		o.dropAll()
 	}
-	o.ring[(o.head+o.n)%len(o.ring)] = observed
+	o.ring[(o.head+o.n)%len(o.ring)] = sample
 	o.n++
 	o.mu.Unlock()
 	select {
@@ -39,31 +39,33 @@ func (o *outbox) put(observed psg.NodeObserved) {
 	}
 }
 
-// take removes the oldest observation.
-func (o *outbox) take() (observed psg.NodeObserved, ok bool) {
+// take removes the oldest sample.
+func (o *outbox) take() (sample psg.Sample, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.n == 0 {
-		return psg.NodeObserved{}, false
+		return psg.Sample{}, false
 	}
-	observed, o.ring[o.head] = o.ring[o.head], psg.NodeObserved{}
+	sample, o.ring[o.head] = o.ring[o.head], psg.Sample{}
 	o.head = (o.head + 1) % len(o.ring)
 	o.n--
-	return observed, true
+	return sample, true
 }
 
-// putBack returns what take gave, as the oldest. If newer ones have filled the
-// outbox meanwhile, it is dropped.
-func (o *outbox) putBack(observed psg.NodeObserved) {
+// fail drops the sample that was taken, which may not have arrived, and all
+// that only make sense after it.
+func (o *outbox) fail() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.n == len(o.ring) {
-		o.dropped++
-		return
-	}
-	o.head = (o.head - 1 + len(o.ring)) % len(o.ring)
-	o.ring[o.head] = observed
-	o.n++
+	o.dropped++
+	o.dropAll()
+}
+
+func (o *outbox) dropAll() {
+	o.dropped += uint64(o.n)
+	o.head, o.n = 0, 0
+	clear(o.ring)
+	o.resync()
 }
 
 func (o *outbox) droppedSoFar() uint64 {
@@ -72,6 +74,10 @@ func (o *outbox) droppedSoFar() uint64 {
 	return o.dropped
 }
 
+// ErrResync is a Publisher's error that says that it works, but that readers may
+// have missed what was published before.
+var ErrResync = errors.New("readers need a full sample")
+
 // The publisher's time limit, and how long it is left alone after a failure.
 const (
 	publishTimeout = 5 * time.Second // the first call may have to connect
@@ -79,11 +85,13 @@ const (
 	maxRetry       = 5 * time.Second
 )
 
-// send publishes what is in the outbox, oldest first, until ctx ends.
+// send publishes what is in the outbox, oldest first, until ctx ends. What could
+// not be published is not kept: after a failure a full sample follows, and the
+// slots that were missed trickle after it, one a sample.
 func (a *Agent) send(ctx context.Context) {
 	retry := time.Duration(0) // 0 while the publisher works
 	for ctx.Err() == nil {
-		observed, ok := a.outbox.take()
+		sample, ok := a.outbox.take()
 		if !ok {
 			select {
 			case <-ctx.Done():
@@ -92,7 +100,7 @@ func (a *Agent) send(ctx context.Context) {
 				continue
 			}
 		}
-		err := a.publish(ctx, observed)
+		err := a.publish(ctx, sample)
 		if err == nil {
 			if retry > 0 {
 				a.config.Log.Info("telemetry is published again", "dropped", a.outbox.droppedSoFar())
@@ -100,9 +108,12 @@ func (a *Agent) send(ctx context.Context) {
 			retry = 0
 			continue
 		}
-		a.outbox.putBack(observed)
+		a.outbox.fail()
+		if errors.Is(err, ErrResync) {
+			continue
+		}
 		if retry == 0 {
-			a.config.Log.Warn("telemetry is not published, keeping the newest", "error", err, "keep", a.config.Buffer)
+			a.config.Log.Warn("telemetry is not published, keeping slots only", "error", err)
 		}
 		retry = min(max(2*retry, minRetry), maxRetry)
 		select {
@@ -113,8 +124,8 @@ func (a *Agent) send(ctx context.Context) {
 	}
 }
 
-func (a *Agent) publish(ctx context.Context, observed psg.NodeObserved) error {
+func (a *Agent) publish(ctx context.Context, sample psg.Sample) error {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
-	return a.publisher.Publish(ctx, observed)
+	return a.publisher.Publish(ctx, sample)
 }

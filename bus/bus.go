@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -63,10 +62,9 @@ func (c Config) Validate() error {
 
 // Bus is a connection to NATS. It reconnects by itself.
 type Bus struct {
-	config  Config
-	conn    *nats.Conn
-	js      jetstream.JetStream
-	samples atomic.Uint64 // published, numbers them
+	config Config
+	conn   *nats.Conn
+	js     jetstream.JetStream
 }
 
 // Connect connects. The caller closes the bus.

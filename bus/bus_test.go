@@ -1,7 +1,6 @@
 package bus
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/psgrid/psg"
 	"github.com/psgrid/psg/bus/server"
-	"github.com/psgrid/psg/wire"
 )
 
 // open connects to a server of its own that keeps its streams in dir.
@@ -144,71 +142,6 @@ func TestLedger_CannotBePurged(t *testing.T) {
 	}
 	if err := stream.DeleteMsg(t.Context(), 1); err == nil {
 		t.Error("a record was deleted")
-	}
-}
-
-func TestTelemetry_ReachesWatchers(t *testing.T) {
-	bus := open(t, t.TempDir())
-	ctx, stop := context.WithCancel(t.Context())
-	got := make(chan psg.NodeObserved, 16)
-	done := make(chan error, 1)
-	go func() { done <- bus.WatchTelemetry(ctx, func(seen psg.NodeObserved) { got <- seen }) }()
-
-	want := psg.NodeObserved{Node: "rack 1.node*%", Telemetry: psg.Telemetry{
-		At: time.Unix(1_700_000_000, 0).UTC(), Metrics: map[string]psg.Stats{"cpu_percent": {Last: 12.5}},
-	}}
-	var seen psg.NodeObserved
-	for retry := time.NewTicker(10 * time.Millisecond); seen.Node == ""; { // until subscribed
-		if err := bus.PublishTelemetry(t.Context(), want); err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case seen = <-got:
-		case <-retry.C:
-		}
-	}
-	if seen.Node != want.Node || seen.Telemetry.Metrics["cpu_percent"].Last != 12.5 {
-		t.Errorf("watched %+v, want %+v", seen, want)
-	}
-	stop()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-}
-
-func TestTelemetry_IgnoresAnObservationOfAnotherNode(t *testing.T) {
-	bus := open(t, t.TempDir())
-	ctx, stop := context.WithCancel(t.Context())
-	got := make(chan psg.NodeID, 16)
-	done := make(chan error, 1)
-	go func() { done <- bus.WatchTelemetry(ctx, func(seen psg.NodeObserved) { got <- seen.Node }) }()
-	forged := func() {
-		message := psg.NodeObserved{Node: "victim", Telemetry: psg.Telemetry{At: time.Unix(1, 0)}}
-		data, err := wire.EncodeNodeSample(message, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := bus.conn.Publish(TelemetrySubject("attacker"), data); err != nil {
-			t.Fatal(err)
-		}
-		if err := bus.PublishTelemetry(t.Context(), psg.NodeObserved{Node: "honest", Telemetry: message.Telemetry}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for retry := time.NewTicker(10 * time.Millisecond); ; {
-		forged()
-		select {
-		case node := <-got:
-			if node != "honest" {
-				t.Errorf("took an observation of %q from another node's subject", node)
-			}
-			stop()
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-			return
-		case <-retry.C:
-		}
 	}
 }
 

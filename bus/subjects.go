@@ -14,12 +14,14 @@ import (
 //	psg.v1.ledger             PSG_LEDGER      the leader     controllers, checkers
 //	psg.v1.audit              PSG_AUDIT       the leader     auditors
 //	psg.v1.telemetry.NODE     PSG_TELEMETRY   NODE's agent   controllers
+//	psg.v1.resync             none            controllers    agents: a full sample, please
 //	psg.v1.order.NODE         none            the leader     NODE's agent
 //	psg.v1.report.NODE        none            NODE's agent   controllers
 const (
 	ledgerSubject    = "psg.v1.ledger"
 	auditSubject     = "psg.v1.audit"
 	telemetrySubject = "psg.v1.telemetry."
+	resyncSubject    = "psg.v1.resync"
 	orderSubject     = "psg.v1.order."
 	reportSubject    = "psg.v1.report."
 

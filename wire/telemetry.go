@@ -8,33 +8,6 @@ import (
 	psgv1 "github.com/psgrid/psg/wire/psg/v1"
 )
 
-// EncodeNodeSample writes one observation with its number: the samples of one
-// run of an agent count from 1.
-func EncodeNodeSample(observed psg.NodeObserved, sequence uint64) ([]byte, error) {
-	var c coder
-	return marshal(&c, "node sample", &psgv1.NodeSample{
-		Node:     string(observed.Node),
-		Sequence: sequence,
-		At:       putTime(&c, "at", observed.Telemetry.At),
-		Metrics:  putMetrics(&c, observed.Telemetry.Metrics),
-	})
-}
-
-// DecodeNodeSample reads what EncodeNodeSample wrote.
-func DecodeNodeSample(data []byte) (observed psg.NodeObserved, sequence uint64, err error) {
-	sample := &psgv1.NodeSample{}
-	observed, err = decode(data, "node sample", sample, func(c *coder, s *psgv1.NodeSample) psg.NodeObserved {
-		return psg.NodeObserved{
-			Node: psg.NodeID(s.GetNode()),
-			Telemetry: psg.Telemetry{
-				At:      getTime(c, "at", s.GetAt()),
-				Metrics: getMetrics(c, s.GetMetrics()),
-			},
-		}
-	})
-	return observed, sample.GetSequence(), err
-}
-
 func putTelemetry(c *coder, t psg.Telemetry) *psgv1.Telemetry {
 	return &psgv1.Telemetry{
 		At:      putTime(c, "at", t.At),

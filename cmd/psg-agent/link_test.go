@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/agent"
 	"github.com/psgrid/psg/bus"
 	"github.com/psgrid/psg/bus/server"
 )
@@ -27,24 +28,32 @@ func TestLink_RefusesWhileTheBusIsAwayAndComesBack(t *testing.T) {
 
 	l := &link{config: bus.Config{URLs: []string{url}, Log: slog.New(slog.DiscardHandler)}}
 	defer l.close()
-	observed := psg.NodeObserved{Node: "n", Telemetry: psg.Telemetry{At: time.Unix(1, 0)}}
-	if err := l.Publish(ctx, observed); err == nil {
+	sample := psg.Sample{Node: "n", Session: 1, Sequence: 1, At: time.Unix(1, 0)}
+	if err := l.Publish(ctx, sample); err == nil {
 		t.Fatal("published to a bus that is not there")
 	}
 	if nats, err = server.Start(config); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Publish(ctx, observed); err != nil {
+	if err := l.Publish(ctx, sample); err != nil {
 		t.Fatal(err)
 	}
 	nats.Close()
-	until(ctx, t, func() bool { return errors.Is(l.Publish(ctx, observed), psg.ErrUnavailable) })
+	until(ctx, t, func() bool { return errors.Is(l.Publish(ctx, sample), psg.ErrUnavailable) })
 
 	if nats, err = server.Start(config); err != nil {
 		t.Fatal(err)
 	}
 	defer nats.Close()
-	until(ctx, t, func() bool { return l.Publish(ctx, observed) == nil })
+	again := false
+	until(ctx, t, func() bool {
+		err := l.Publish(ctx, sample)
+		again = again || errors.Is(err, agent.ErrResync)
+		return err == nil
+	})
+	if !again {
+		t.Error("what was published before the bus was away was not said to be lost")
+	}
 }
 
 func until(ctx context.Context, t *testing.T, done func() bool) {

@@ -13,6 +13,7 @@ import (
 	"github.com/psgrid/psg"
 	"github.com/psgrid/psg/bus"
 	"github.com/psgrid/psg/bus/server"
+	"github.com/psgrid/psg/telemetry"
 )
 
 func TestRun_PublishesToTheBus(t *testing.T) {
@@ -28,13 +29,12 @@ func TestRun_PublishesToTheBus(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer watcher.Close()
-	seen := make(chan psg.NodeObserved, 100)
+	windows := telemetry.NewWindows()
 	watched := make(chan error, 1)
 	go func() {
-		watched <- watcher.WatchTelemetry(ctx, func(o psg.NodeObserved) {
-			select {
-			case seen <- o:
-			default:
+		watched <- watcher.WatchTelemetry(ctx, func(sample psg.Sample) {
+			if err := windows.Fold(sample, time.Now()); err != nil {
+				t.Error(err)
 			}
 		})
 	}()
@@ -43,20 +43,11 @@ func TestRun_PublishesToTheBus(t *testing.T) {
 	go func() {
 		ended <- run(ctx, []string{"-node", "node.1", "-nats", nats.ClientURL(), "-interval", "20ms"}, &stdout, &stderr)
 	}()
-	for {
-		select {
-		case o := <-seen:
-			if o.Node != "node.1" {
-				t.Fatalf("observation of %q", o.Node)
-			}
-			if _, ok := o.Telemetry.Metrics["cpu_percent"]; !ok {
-				continue // a rate needs two readings
-			}
-		case <-ctx.Done():
-			t.Fatal("no CPU use arrived")
-		}
-		break
-	}
+	until(ctx, t, func() bool {
+		seen, _ := windows.Observed("node.1")
+		_, ok := seen.Telemetry.Metrics["cpu_percent"] // a rate needs two readings
+		return ok
+	})
 	cancel()
 	if code := <-ended; code != exitOK {
 		t.Errorf("exit code %d\n%s", code, &stderr)

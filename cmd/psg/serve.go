@@ -119,7 +119,7 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 	group.Go(func() error {
 		return rpc.ServeREST(ctx, httpListener, withPolicies(withRegistrations(rpc.REST(config.reader(decider), head, rules), decider), rules, decider, config.log))
 	})
-	group.Go(func() error { return ended(ctx, transport.WatchTelemetry(ctx, decider.Observe)) })
+	group.Go(func() error { return ended(ctx, observe(ctx, transport, decider.Observe, config.log)) })
 	group.Go(func() error { return reloading(ctx, reload, rules, config.log, decider) })
 	group.Go(func() error { return ended(ctx, poll.New(rules.store, poll.Config{Log: config.log}).Run(ctx)) })
 	config.warnExposed(grpcListener.Addr(), httpListener.Addr())

@@ -29,14 +29,10 @@ const (
 // only, and a slot never changes.
 type NodeSample struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Node that was measured.
-	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	// Counts the samples of one session from 1.
 	Sequence uint64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// When it was cut, by the session's clock, which never goes back.
 	At *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
-	// By name with unit: "cpu_percent", "memory_used_mb".
-	Metrics map[string]*Stats `protobuf:"bytes,4,rep,name=metrics,proto3" json:"metrics,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// One run of one agent; a later run has a higher one.
 	Session uint64 `protobuf:"varint,5,opt,name=session,proto3" json:"session,omitempty"`
 	// Declarations, values, uses and forecasts are all there is, not only what
@@ -96,13 +92,6 @@ func (*NodeSample) Descriptor() ([]byte, []int) {
 	return file_psg_v1_telemetry_proto_rawDescGZIP(), []int{0}
 }
 
-func (x *NodeSample) GetNode() string {
-	if x != nil {
-		return x.Node
-	}
-	return ""
-}
-
 func (x *NodeSample) GetSequence() uint64 {
 	if x != nil {
 		return x.Sequence
@@ -113,13 +102,6 @@ func (x *NodeSample) GetSequence() uint64 {
 func (x *NodeSample) GetAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.At
-	}
-	return nil
-}
-
-func (x *NodeSample) GetMetrics() map[string]*Stats {
-	if x != nil {
-		return x.Metrics
 	}
 	return nil
 }
@@ -805,13 +787,11 @@ var File_psg_v1_telemetry_proto protoreflect.FileDescriptor
 
 const file_psg_v1_telemetry_proto_rawDesc = "" +
 	"\n" +
-	"\x16psg/v1/telemetry.proto\x12\x06psg.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x12psg/v1/types.proto\"\xde\x04\n" +
+	"\x16psg/v1/telemetry.proto\x12\x06psg.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x12psg/v1/types.proto\"\xdf\x03\n" +
 	"\n" +
-	"NodeSample\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1a\n" +
+	"NodeSample\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12*\n" +
-	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x129\n" +
-	"\ametrics\x18\x04 \x03(\v2\x1f.psg.v1.NodeSample.MetricsEntryR\ametrics\x12\x18\n" +
+	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x18\n" +
 	"\asession\x18\x05 \x01(\x04R\asession\x12\x12\n" +
 	"\x04full\x18\x06 \x01(\bR\x04full\x122\n" +
 	"\bdeclared\x18\a \x03(\v2\x16.psg.v1.SeriesDeclaredR\bdeclared\x12!\n" +
@@ -825,10 +805,7 @@ const file_psg_v1_telemetry_proto_rawDesc = "" +
 	"\x0fforecast_series\x18\f \x03(\rR\x0eforecastSeries\x12%\n" +
 	"\x0eforecast_units\x18\r \x03(\x12R\rforecastUnits\x12\x12\n" +
 	"\x04gone\x18\x0e \x03(\rR\x04gone\x12(\n" +
-	"\x05slots\x18\x0f \x03(\v2\x12.psg.v1.SampleSlotR\x05slots\x1aI\n" +
-	"\fMetricsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12#\n" +
-	"\x05value\x18\x02 \x01(\v2\r.psg.v1.StatsR\x05value:\x028\x01\"d\n" +
+	"\x05slots\x18\x0f \x03(\v2\x12.psg.v1.SampleSlotR\x05slotsJ\x04\b\x01\x10\x02J\x04\b\x04\x10\x05R\x04nodeR\ametrics\"d\n" +
 	"\x0eSeriesDeclared\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x16\n" +
 	"\x06metric\x18\x02 \x01(\tR\x06metric\x12\x14\n" +
@@ -893,7 +870,7 @@ func file_psg_v1_telemetry_proto_rawDescGZIP() []byte {
 	return file_psg_v1_telemetry_proto_rawDescData
 }
 
-var file_psg_v1_telemetry_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_psg_v1_telemetry_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_psg_v1_telemetry_proto_goTypes = []any{
 	(*NodeSample)(nil),            // 0: psg.v1.NodeSample
 	(*SeriesDeclared)(nil),        // 1: psg.v1.SeriesDeclared
@@ -904,37 +881,34 @@ var file_psg_v1_telemetry_proto_goTypes = []any{
 	(*AllocTelemetry)(nil),        // 6: psg.v1.AllocTelemetry
 	(*Use)(nil),                   // 7: psg.v1.Use
 	(*Projection)(nil),            // 8: psg.v1.Projection
-	nil,                           // 9: psg.v1.NodeSample.MetricsEntry
-	nil,                           // 10: psg.v1.Telemetry.MetricsEntry
-	nil,                           // 11: psg.v1.AllocTelemetry.MetricsEntry
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 13: google.protobuf.Duration
-	(*Resources)(nil),             // 14: psg.v1.Resources
+	nil,                           // 9: psg.v1.Telemetry.MetricsEntry
+	nil,                           // 10: psg.v1.AllocTelemetry.MetricsEntry
+	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 12: google.protobuf.Duration
+	(*Resources)(nil),             // 13: psg.v1.Resources
 }
 var file_psg_v1_telemetry_proto_depIdxs = []int32{
-	12, // 0: psg.v1.NodeSample.at:type_name -> google.protobuf.Timestamp
-	9,  // 1: psg.v1.NodeSample.metrics:type_name -> psg.v1.NodeSample.MetricsEntry
-	1,  // 2: psg.v1.NodeSample.declared:type_name -> psg.v1.SeriesDeclared
-	2,  // 3: psg.v1.NodeSample.slots:type_name -> psg.v1.SampleSlot
-	12, // 4: psg.v1.Telemetry.at:type_name -> google.protobuf.Timestamp
-	10, // 5: psg.v1.Telemetry.metrics:type_name -> psg.v1.Telemetry.MetricsEntry
-	6,  // 6: psg.v1.Telemetry.allocs:type_name -> psg.v1.AllocTelemetry
-	5,  // 7: psg.v1.Stats.over_60s:type_name -> psg.v1.Summary
-	5,  // 8: psg.v1.Stats.over_5m:type_name -> psg.v1.Summary
-	11, // 9: psg.v1.AllocTelemetry.metrics:type_name -> psg.v1.AllocTelemetry.MetricsEntry
-	8,  // 10: psg.v1.AllocTelemetry.projection:type_name -> psg.v1.Projection
-	12, // 11: psg.v1.Projection.at:type_name -> google.protobuf.Timestamp
-	13, // 12: psg.v1.Projection.horizon:type_name -> google.protobuf.Duration
-	14, // 13: psg.v1.Projection.mean:type_name -> psg.v1.Resources
-	14, // 14: psg.v1.Projection.upper:type_name -> psg.v1.Resources
-	4,  // 15: psg.v1.NodeSample.MetricsEntry.value:type_name -> psg.v1.Stats
-	4,  // 16: psg.v1.Telemetry.MetricsEntry.value:type_name -> psg.v1.Stats
-	7,  // 17: psg.v1.AllocTelemetry.MetricsEntry.value:type_name -> psg.v1.Use
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	11, // 0: psg.v1.NodeSample.at:type_name -> google.protobuf.Timestamp
+	1,  // 1: psg.v1.NodeSample.declared:type_name -> psg.v1.SeriesDeclared
+	2,  // 2: psg.v1.NodeSample.slots:type_name -> psg.v1.SampleSlot
+	11, // 3: psg.v1.Telemetry.at:type_name -> google.protobuf.Timestamp
+	9,  // 4: psg.v1.Telemetry.metrics:type_name -> psg.v1.Telemetry.MetricsEntry
+	6,  // 5: psg.v1.Telemetry.allocs:type_name -> psg.v1.AllocTelemetry
+	5,  // 6: psg.v1.Stats.over_60s:type_name -> psg.v1.Summary
+	5,  // 7: psg.v1.Stats.over_5m:type_name -> psg.v1.Summary
+	10, // 8: psg.v1.AllocTelemetry.metrics:type_name -> psg.v1.AllocTelemetry.MetricsEntry
+	8,  // 9: psg.v1.AllocTelemetry.projection:type_name -> psg.v1.Projection
+	11, // 10: psg.v1.Projection.at:type_name -> google.protobuf.Timestamp
+	12, // 11: psg.v1.Projection.horizon:type_name -> google.protobuf.Duration
+	13, // 12: psg.v1.Projection.mean:type_name -> psg.v1.Resources
+	13, // 13: psg.v1.Projection.upper:type_name -> psg.v1.Resources
+	4,  // 14: psg.v1.Telemetry.MetricsEntry.value:type_name -> psg.v1.Stats
+	7,  // 15: psg.v1.AllocTelemetry.MetricsEntry.value:type_name -> psg.v1.Use
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_psg_v1_telemetry_proto_init() }
@@ -949,7 +923,7 @@ func file_psg_v1_telemetry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_psg_v1_telemetry_proto_rawDesc), len(file_psg_v1_telemetry_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/telemetry"
+)
+
+const (
+	// observeEvery is how often what agents have said is handed to the controller:
+	// once a cycle. However many samples came meanwhile, each node is told once.
+	observeEvery = 500 * time.Millisecond
+	// forgetSilentAfter is when a node's windows are dropped.
+	forgetSilentAfter = 10 * time.Minute
+)
+
+// samples carries what agents publish.
+type samples interface {
+	WatchTelemetry(ctx context.Context, take func(psg.Sample)) error
+}
+
+// observe folds what agents publish and hands observer what it comes to, until
+// ctx ends.
+func observe(ctx context.Context, from samples, observer func(psg.NodeObserved), log *slog.Logger) error {
+	windows := telemetry.NewWindows()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return from.WatchTelemetry(ctx, func(sample psg.Sample) {
+			if err := windows.Fold(sample, time.Now()); err != nil {
+				log.Warn("telemetry ignored", "error", err)
+			}
+		})
+	})
+	group.Go(func() error {
+		tick := time.NewTicker(observeEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case now := <-tick.C:
+				for _, seen := range windows.Take() {
+					observer(seen)
+				}
+				windows.ForgetSilent(now.Add(-forgetSilentAfter))
+			}
+		}
+	})
+	return group.Wait()
+}
