@@ -98,3 +98,27 @@ const ManagedLabel = "psg.managed"
 
 // Managed reports whether PSG places the workload.
 func (w *Workload) Managed() bool { return w.Labels[ManagedLabel] != "false" }
+
+// BlockReason is the kind of thing that an orchestrator's blocked evaluation
+// waits for.
+type BlockReason string
+
+// The kinds.
+const (
+	BlockedByHold       BlockReason = "hold"          // PSG holds it until there is room for all of it
+	BlockedByResources  BlockReason = "resources"     // no node has room
+	BlockedByConstraint BlockReason = "constraint"    // no node satisfies what it demands
+	BlockedByQuota      BlockReason = "quota"         // a quota is used up
+	BlockedNoNodes      BlockReason = "no_nodes"      // no node is in its datacenters and pool
+	BlockedByRejection  BlockReason = "plan_rejected" // the orchestrator's own plans were rejected again and again
+	BlockedOtherwise    BlockReason = "other"
+)
+
+// Blockage is one thing that keeps a group of a job from being placed by the
+// orchestrator.
+type Blockage struct {
+	Job    JobID       `json:"job"`
+	Group  string      `json:"group,omitempty"` // empty when it is the whole job
+	Reason BlockReason `json:"reason"`
+	Text   string      `json:"text"`
+}

@@ -21,6 +21,7 @@ var helpText = regexp.MustCompile("(?m)^## psg ([a-z ]+)\n\n```\n((?s:.*?))```\n
 func TestCLIDoc_ShowsEveryHelp(t *testing.T) {
 	t.Setenv("PSG_ADDR", "")
 	t.Setenv("NOMAD_NAMESPACE", "")
+	t.Setenv("NOMAD_REGION", "")
 	t.Setenv("NATS_URL", "")
 	all := commands(t.Context(), os.Stdout, os.Stderr)
 	var documented []string

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -30,10 +31,18 @@ type command struct {
 	define   func(*flag.FlagSet)
 	run      func(c *command, args []string) error
 	files    string // pattern that completes its arguments; none if empty
+	failure  int    // the exit code of any failure, if it is another than usual
+	exits    string // what its exit codes mean, if they are others than usual
 
 	ctx            context.Context
 	stdout, stderr io.Writer
 }
+
+// exitError is an answer that has an exit code of its own, and that the command
+// has printed already.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
 // usageError is a wrong command line.
 type usageError struct{ error }
@@ -56,17 +65,20 @@ func (c *command) Run(args []string) int {
 		err = c.run(c, operands)
 	}
 	var usage usageError
+	var exit exitError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, errNo):
 		return exitFailure
+	case errors.As(err, &exit):
+		return int(exit)
 	case errors.As(err, &usage):
 		fmt.Fprintf(c.stderr, "psg %s: %v\nUsage: psg %s %s\n", c.name, err, c.name, c.args)
-		return exitUsage
+		return cmp.Or(c.failure, exitUsage)
 	default:
 		fmt.Fprintf(c.stderr, "psg %s: %v\n", c.name, err)
-		return exitFailure
+		return cmp.Or(c.failure, exitFailure)
 	}
 }
 
@@ -101,7 +113,7 @@ func (c *command) Help() string {
 		flags.SetOutput(&out)
 		flags.PrintDefaults()
 	}
-	out.WriteString("\nExit code: 0 done, 1 failed or the answer is no, 2 wrong command line.\n")
+	fmt.Fprintf(&out, "\nExit code: %s.\n", cmp.Or(c.exits, "0 done, 1 failed or the answer is no, 2 wrong command line"))
 	return out.String()
 }
 

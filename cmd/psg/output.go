@@ -64,4 +64,4 @@ func (a *address) define(flags *flag.FlagSet) {
 
 func (a address) client() (*rpc.RESTClient, error) { return rpc.NewRESTClient(string(a)) }
 
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

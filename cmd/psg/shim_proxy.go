@@ -60,7 +60,7 @@ nomad command reads; NOMAD_TOKEN is not used.`,
 				return err
 			}
 			config := shim.ProxyConfig{Region: region, FailClosed: fail == "closed", Log: log}
-			if config.Nomad, config.Transport, err = nomadTransport(); err != nil {
+			if config.Nomad, config.Transport, err = nomadTransport(api.DefaultConfig()); err != nil {
 				return err
 			}
 			listener, err := net.Listen("tcp", listen)
@@ -74,8 +74,7 @@ nomad command reads; NOMAD_TOKEN is not used.`,
 }
 
 // nomadTransport is how Nomad is reached, as the nomad command would.
-func nomadTransport() (*url.URL, http.RoundTripper, error) {
-	config := api.DefaultConfig()
+func nomadTransport(config *api.Config) (*url.URL, http.RoundTripper, error) {
 	address, err := url.Parse(config.Address)
 	if err != nil || address.Host == "" {
 		return nil, nil, fmt.Errorf("nomad address %q is no URL", config.Address)

@@ -22,6 +22,7 @@ import (
 //
 //	POST /v1/register/judge     {workloads} -> []psg.Verdict
 //	POST /v1/register/plan      {request, workloads} -> []psg.Verdict
+//	POST /v1/register/preview   {workloads} -> []psg.Verdict
 //	POST /v1/register/abandon   {request, ids} -> null
 type planRequest struct {
 	Request   psg.RequestID    `json:"request,omitempty"`
@@ -54,6 +55,7 @@ func withRegistrations(rest http.Handler, decider *controller.Controller) http.H
 		}))
 	}
 	post("judge", func(ctx context.Context, r planRequest) (any, error) { return decider.Judge(ctx, r.Workloads) })
+	post("preview", func(ctx context.Context, r planRequest) (any, error) { return decider.Preview(ctx, r.Workloads) })
 	post("plan", func(ctx context.Context, r planRequest) (any, error) {
 		return decider.Plan(ctx, r.Request, r.Workloads)
 	})
@@ -96,6 +98,11 @@ func newPlanClient(addresses []string) *planClient {
 // Judge asks policy only.
 func (c *planClient) Judge(ctx context.Context, workloads []psg.Workload) (verdicts []psg.Verdict, err error) {
 	return verdicts, c.post(ctx, "judge", planRequest{Workloads: workloads}, &verdicts)
+}
+
+// Preview says what Plan would, and reserves nothing.
+func (c *planClient) Preview(ctx context.Context, workloads []psg.Workload) (verdicts []psg.Verdict, err error) {
+	return verdicts, c.post(ctx, "preview", planRequest{Workloads: workloads}, &verdicts)
 }
 
 // Plan also reserves room.
