@@ -36,7 +36,6 @@ type Config struct {
 	Interval     time.Duration // between collections; default 200 ms
 	SlowFiles    time.Duration // between readings of files that cost the kernel much; default 1 s, or Interval if longer
 	SlowInterval time.Duration // between collections while the node is short of CPU; default 2 s
-	Window       time.Duration // that the agent's own statistics cover; default 10 s
 	Buffer       int           // samples that wait for the Publisher; default 32
 }
 
@@ -59,9 +58,6 @@ func (c Config) withDefaults() Config {
 	if c.SlowInterval == 0 {
 		c.SlowInterval = max(2*time.Second, c.Interval)
 	}
-	if c.Window == 0 {
-		c.Window = max(10*time.Second, c.SlowInterval)
-	}
 	if c.Buffer == 0 {
 		c.Buffer = 32
 	}
@@ -71,7 +67,6 @@ func (c Config) withDefaults() Config {
 // The bounds of a Config: faster would disturb the node, and both bound memory.
 const (
 	minInterval = 10 * time.Millisecond
-	maxSamples  = 10_000
 	maxBuffer   = 100_000
 )
 
@@ -89,10 +84,6 @@ func (c Config) Validate() error {
 		return fmt.Errorf("agent: slow interval %s is shorter than the interval %s", c.SlowInterval, c.Interval)
 	case c.SlowFiles < c.Interval:
 		return fmt.Errorf("agent: slow files every %s, which is more often than the interval %s", c.SlowFiles, c.Interval)
-	case c.Window < c.SlowInterval:
-		return fmt.Errorf("agent: window %s is shorter than the slow interval %s", c.Window, c.SlowInterval)
-	case c.Window/c.Interval > maxSamples:
-		return fmt.Errorf("agent: window %s holds more than %d intervals of %s", c.Window, maxSamples, c.Interval)
 	case c.Buffer < 1 || c.Buffer > maxBuffer:
 		return fmt.Errorf("agent: buffer %d is outside 1..%d", c.Buffer, maxBuffer)
 	}

@@ -17,6 +17,10 @@ type heard struct {
 	last   map[psg.SeriesID]float64
 }
 
+func newHeard() *heard {
+	return &heard{map[psg.SeriesID]psg.Declared{}, map[psg.SeriesID]float64{}}
+}
+
 func (h *heard) fold(s psg.Sample) {
 	for _, d := range s.Declared {
 		h.series[d.ID] = d
@@ -62,7 +66,7 @@ func TestCollector_RecordsAllocationsWhileTheyRun(t *testing.T) {
 	}
 	c := NewCollector(configOf(n), recorder)
 	defer c.Close()
-	got := heard{map[psg.SeriesID]psg.Declared{}, map[psg.SeriesID]float64{}}
+	got := newHeard()
 	at := time.Unix(100, 0)
 	observe := func() {
 		at = at.Add(time.Second)

@@ -5,12 +5,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/psgrid/psg"
 	"github.com/psgrid/psg/telemetry"
 )
 
-// Collector measures a node and the workloads on it by the kernel's files, and
-// keeps statistics over a window. It keeps the files open and allocates nothing
+// Collector measures a node and the workloads on it by the kernel's files. It
+// keeps the files open and allocates nothing
 // per collection, as long as no device and no workload comes or goes. It is for
 // one goroutine.
 type Collector struct {
@@ -82,7 +81,7 @@ func (c *Collector) metric(name string) *metric {
 			return m
 		}
 	}
-	m := &metric{name: name, window: newWindow(c.config.Window, int(c.config.Window/c.config.Interval)+1)}
+	m := &metric{name: name}
 	if c.recorder != nil {
 		m.series = c.recorder.Node(name)
 	}
@@ -112,24 +111,11 @@ func (c *Collector) Collect(now time.Time) {
 	c.takeSides(now)
 }
 
-// Telemetry returns the statistics of every metric that has values, as of the
-// last collection.
-func (c *Collector) Telemetry(at time.Time) psg.Telemetry {
-	// Room for the agent's own two, too.
-	metrics := make(map[string]psg.Stats, 2+len(c.metrics))
-	for _, m := range c.metrics {
-		if m.window.n > 0 {
-			metrics[m.name] = m.window.stats()
-		}
-	}
-	return psg.Telemetry{At: at, Metrics: metrics}
-}
-
 // Last returns the latest value of one of the node's metrics.
 func (c *Collector) Last(metric string) (value float64, ok bool) {
 	for _, m := range c.metrics {
 		if m.name == metric {
-			return m.last()
+			return m.value, m.set
 		}
 	}
 	return 0, false

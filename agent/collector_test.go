@@ -32,7 +32,6 @@ func TestCollector_MeasuresEveryMetric(t *testing.T) {
 	at = at.Add(time.Second)
 	c.Collect(at)
 
-	got := c.Telemetry(at)
 	want := map[string]float64{
 		"cpu_percent": 75, "cpu_steal_percent": 0, "cpu_iowait_percent": 0,
 		"memory_used_mb": 3, "memory_available_mb": 1, "swap_used_mb": 2,
@@ -52,18 +51,18 @@ func TestCollector_MeasuresEveryMetric(t *testing.T) {
 	for name, value := range map[string]float64{"received_mbits": 8, "sent_mbits": 16, "errors_per_s": 3, "drops_per_s": 7} {
 		want["network_"+name], want["network/eth0/"+name] = value, value
 	}
-	if !got.At.Equal(at) || len(got.Metrics) != len(want) {
-		t.Errorf("at %v: %d metrics, want %d", got.At, len(got.Metrics), len(want))
-	}
-	for name := range got.Metrics {
-		if _, ok := want[name]; !ok {
-			t.Errorf("there is a metric %s, too", name)
+	for _, m := range c.metrics {
+		value, ok := want[m.name]
+		if !ok {
+			t.Errorf("there is a metric %s, too", m.name)
 		}
-	}
-	for name, value := range want {
-		if s := got.Metrics[name]; s.Last != value || s.Mean != value || s.P99 != value {
-			t.Errorf("%s is %+v, want %v", name, s, value)
+		if m.value != value || !m.set {
+			t.Errorf("%s is %v, want %v", m.name, m.value, value)
 		}
+		delete(want, m.name)
+	}
+	for name := range want {
+		t.Errorf("there is no %s", name)
 	}
 }
 
@@ -84,7 +83,7 @@ func TestCollector_FailingSourceIsReportedOnceAndLeftAlone(t *testing.T) {
 	if broken.Path != "pressure/io" || !errors.Is(broken.Err, fs.ErrNotExist) {
 		t.Errorf("reading is %+v", broken)
 	}
-	if _, ok := c.Telemetry(at).Metrics["pressure_io_some_avg10_percent"]; ok {
+	if _, ok := c.Last("pressure_io_some_avg10_percent"); ok {
 		t.Error("a metric that cannot be read has a value")
 	}
 
@@ -146,17 +145,9 @@ func BenchmarkCollect(b *testing.B) {
 	c := NewCollector(Config{Log: slog.New(slog.DiscardHandler)}, nil)
 	defer c.Close()
 	at := time.Now()
-	b.Run("collect", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			at = at.Add(200 * time.Millisecond)
-			c.Collect(at)
-		}
-	})
-	b.Run("summarise", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			c.Telemetry(at)
-		}
-	})
+	b.ReportAllocs()
+	for b.Loop() {
+		at = at.Add(200 * time.Millisecond)
+		c.Collect(at)
+	}
 }

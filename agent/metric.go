@@ -7,10 +7,11 @@ import (
 	"github.com/psgrid/psg/telemetry"
 )
 
-// metric is one measured quantity of the node, with its values over a window.
+// metric is one measured quantity of the node.
 type metric struct {
 	name   string
-	window *window
+	value  float64           // the last one
+	set    bool              // there is one
 	series *telemetry.Series // nil where nothing is recorded
 }
 
@@ -23,25 +24,18 @@ func (m *metric) put(at time.Time, value float64) {
 	if !known(value) {
 		return
 	}
-	m.window.push(at, value)
+	m.value, m.set = value, true
 	if m.series != nil {
 		m.series.Put(at, value)
 	}
 }
 
-// forget drops the values: the metric can no longer be measured.
+// forget drops the value: the metric can no longer be measured.
 func (m *metric) forget() {
-	m.window.clear()
+	m.set = false
 	if m.series != nil {
 		m.series.Absent()
 	}
-}
-
-func (m *metric) last() (value float64, ok bool) {
-	if m.window.n == 0 {
-		return 0, false
-	}
-	return m.window.last(), true
 }
 
 // known reports whether a value is a finite number.

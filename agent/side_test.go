@@ -62,7 +62,7 @@ func TestSource_IsMeasuredBesideTheKernelsFiles(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { c.RunSources(ctx); close(ended) }()
-		got := heard{map[psg.SeriesID]psg.Declared{}, map[psg.SeriesID]float64{}}
+		got := newHeard()
 		observe := func() {
 			pass(time.Second)
 			c.Collect(time.Now())
