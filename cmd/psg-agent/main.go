@@ -30,6 +30,7 @@ const (
 )
 
 func main() {
+	stayLean()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
@@ -100,6 +101,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return a.Run(ctx) })
 	group.Go(func() error { return orders.run(ctx) })
+	group.Go(func() error {
+		if err := forgetStart(ctx); err != nil {
+			log.Warn("the start's memory is kept", "error", err)
+		}
+		return nil
+	})
 	return exitCode(stderr, group.Wait())
 }
 

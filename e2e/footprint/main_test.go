@@ -1,0 +1,33 @@
+// Package footprint measures what psg-agent costs the node that it runs on: the
+// built binary, the real kernel's control groups, a real NATS server. `make
+// bench-agent` runs it.
+package footprint
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+var (
+	duration  = flag.Duration("for", 5*time.Second, "how long to measure")
+	workloads = flag.Int("workloads", 100, "control groups with a process each")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(m.Run())
+}
+
+// build compiles a command of this module.
+func build(t *testing.T, command string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), filepath.Base(command))
+	if out, err := exec.Command("go", "build", "-o", path, "github.com/psgrid/psg/"+command).CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", command, err, out)
+	}
+	return path
+}
