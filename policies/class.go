@@ -16,6 +16,7 @@ type class struct {
 	version  uint64
 	document *ast.Term
 	parts    []classPart // by policy
+	kept     *kept       // nil for none
 }
 
 type classPart struct {
@@ -25,7 +26,8 @@ type classPart struct {
 	alone   *aloneSaid
 }
 
-// aloneSaid is what reject and protect said, and in what surroundings.
+// aloneSaid is what reject and protect said, and what of the surroundings they
+// read: no more of it is kept alive.
 type aloneSaid struct {
 	around            *surroundings
 	rejected, protect []psg.Reason

@@ -138,6 +138,7 @@ func pattern(element *ast.Term) string {
 // decided is what a program says of the rows of a view. It does not change:
 // rulings share it.
 type decided struct {
+	program  *program
 	rows     int
 	denied   []psg.Bitmap // by clause of deny; nil where it denies nothing
 	denials  []psg.Denial // by text
@@ -156,7 +157,7 @@ func (p *program) decide(t *table) *decided {
 	if made == p.made && p.last.rows == t.rows() {
 		return p.last
 	}
-	d := &decided{rows: t.rows(), denied: make([]psg.Bitmap, len(p.denials))}
+	d := &decided{program: p, rows: t.rows(), denied: make([]psg.Bitmap, len(p.denials))}
 	for i := range p.denials {
 		d.denied[i] = p.denials[i].when.rows
 		if doubt := p.denials[i].when.doubt; doubt != nil {

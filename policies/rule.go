@@ -28,6 +28,12 @@ func (s *Set) Rule(ctx context.Context, w *psg.Workload, snapshot *psg.Snapshot)
 	v := whole.before(w.ID, snapshot, s.bundle.Aggregates)
 	s.table.mu.Lock()
 	c := s.classOf(w)
+	if v == whole {
+		if ruling, ok := s.again(c, v); ok {
+			s.table.mu.Unlock()
+			return ruling, nil
+		}
+	}
 	s.table.mu.Unlock()
 	before := s.memory.recall(w)
 	var columns []verdicts // by policy; nil while all are decided by columns
@@ -56,6 +62,11 @@ func (s *Set) Rule(ctx context.Context, w *psg.Workload, snapshot *psg.Snapshot)
 	}
 	ruling.Explain = explain(all)
 	s.memory.keep(w, v, columns)
+	if columns == nil && w.Version != 0 {
+		s.table.mu.Lock()
+		s.keepRuling(c, all, ruling)
+		s.table.mu.Unlock()
+	}
 	return ruling, nil
 }
 
@@ -90,9 +101,9 @@ func (s *Set) ruleAlone(ctx context.Context, i int, c *class, q *asked, ruling *
 	s.table.mu.Lock()
 	said := c.parts[i].alone
 	s.table.mu.Unlock()
-	if around := q.view.surroundings; said == nil || said.around != around && !p.saysTheSame(said.around, around) {
+	if around := q.view.surroundings; said == nil || !p.saysTheSame(said.around, around) {
 		input := ast.ObjectTerm(field("workload", c.document), field("now", q.view.now))
-		said = &aloneSaid{around: around, rejected: q.alone(ctx, p.reject, input), protect: q.alone(ctx, p.protect, input)}
+		said = &aloneSaid{around: p.aloneSees(around), rejected: q.alone(ctx, p.reject, input), protect: q.alone(ctx, p.protect, input)}
 		if ctx.Err() == nil {
 			s.table.mu.Lock()
 			c.parts[i].alone = said
@@ -108,6 +119,23 @@ func (s *Set) ruleAlone(ctx context.Context, i int, c *class, q *asked, ruling *
 	for _, reason := range said.rejected {
 		ruling.Audit = append(ruling.Audit, psg.Denial{Reason: reason, Rows: everyRow(len(q.view.nodes))})
 	}
+}
+
+// aloneSees is what reject and protect see of the surroundings.
+func (p *policy) aloneSees(all *surroundings) *surroundings {
+	seen := &surroundings{sources: map[string]*ast.Term{}, stale: all.stale}
+	if p.alone.now {
+		seen.now = all.now
+	}
+	if p.alone.cluster {
+		seen.cluster = all.cluster
+	}
+	for _, name := range p.alone.sources {
+		if value, ok := all.sources[name]; ok {
+			seen.sources[name] = value
+		}
+	}
+	return seen
 }
 
 // saysTheSame reports whether reject and protect say in b what they said in a.

@@ -61,8 +61,11 @@ type Set struct {
 	memory memory
 	audit  audit
 
-	table   table
-	classes map[psg.WorkloadID]*class // under the table's lock
+	table table
+	// Under the table's lock.
+	classes  map[psg.WorkloadID]*class
+	kept     [maxRulings]*class // that have a kept ruling, or had
+	keptNext int
 }
 
 // Load compiles a bundle with the default Config. Everything wrong with it is

@@ -135,6 +135,20 @@ func (a *audit) due(pairs uint64) bool {
 	return after/a.every != (after-pairs)/a.every
 }
 
+// pass counts pairs and reports true if none of them is to be checked; else it
+// counts nothing.
+func (a *audit) pass(pairs uint64) bool {
+	if a.every == 0 {
+		return true
+	}
+	before := a.pairs.Load()
+	if (before+pairs)/a.every != before/a.every {
+		return false
+	}
+	a.pairs.Add(pairs)
+	return true
+}
+
 // compare reports whether got is what OPA says, and puts the policy down a tier
 // if it is not. Where OPA timed out, nothing follows.
 func (a *audit) compare(p *policy, tier Tier, node string, got, want *verdict) bool {
