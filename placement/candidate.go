@@ -19,7 +19,7 @@ func (e *Engine) best(c *class) (candidate, bool) {
 	case c.shape.counts():
 		e.rebuild(c)
 		slot, points = e.topCell(c)
-		c.scores, c.cells, c.cellOf = nil, nil, nil
+		c.scores, c.stale, c.cells, c.cellOf = nil, nil, nil, nil
 	default:
 		slot = e.scan(c)
 	}
@@ -36,7 +36,7 @@ func (e *Engine) best(c *class) (candidate, bool) {
 func (e *Engine) topCell(c *class) (best int32, points int64) {
 	best = -1
 	for i := range c.cells {
-		top := c.cells[i].tree.top()
+		top := c.top(e, &c.cells[i].tree)
 		if top < 0 {
 			continue
 		}

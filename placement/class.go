@@ -22,6 +22,7 @@ type class struct {
 	respecs uint64     // of Engine.respecs when cells and barred were made
 	barred  psg.Bitmap // slots whose node can't be it, whatever it holds
 	scores  []int64
+	stale   psg.Bitmap // slots that changed: their score is no more than a ceiling
 	cells   []cell
 	others  []int   // by counter: values no spread target names; nil until counted
 	cellOf  []place // by slot, where there is more than one cell
@@ -112,6 +113,7 @@ func (c *class) clone() *class {
 	d.users = 0
 	d.scores = slices.Clone(c.scores)
 	d.barred = slices.Clone(c.barred)
+	d.stale = slices.Clone(c.stale)
 	d.cellOf = slices.Clone(c.cellOf)
 	d.cells = slices.Clone(c.cells)
 	for i := range d.cells {
@@ -145,30 +147,45 @@ func (e *Engine) ready(c *class) bool {
 	return true
 }
 
-// catchUp rates the slots that changed since the class last looked; it reports
+// catchUp takes in the slots that changed since the class last looked; it reports
 // false where that takes a rebuild.
 func (e *Engine) catchUp(c *class) bool {
-	changed, ok := e.changes.since(c.read, len(e.slots))
-	if !ok || !c.grow(len(e.slots)) || c.cellOf != nil && c.respecs != e.respecs {
+	changed, kept := e.changes.since(c.read, len(e.slots))
+	respecced := c.respecs != e.respecs
+	if respecced && (!kept || c.cellOf != nil) || !c.grow(len(e.slots)) {
 		return false
 	}
-	c.read = e.changes.position()
+	c.read, c.respecs = e.changes.position(), e.respecs
+	switch {
+	case !kept:
+		c.unsettleAll(e)
+	case respecced:
+		c.rejudge(e, changed)
+	default:
+		e.sweep++
+		for _, slot := range changed {
+			if e.marks[slot] != e.sweep {
+				e.marks[slot] = e.sweep
+				c.unsettle(e, slot)
+			}
+		}
+	}
+	return true
+}
+
+// rejudge rates slots anew of which the nodes may be others than before.
+func (c *class) rejudge(e *Engine, changed []int32) {
 	e.sweep++
-	respecced := c.respecs != e.respecs
 	for _, slot := range changed {
 		if e.marks[slot] == e.sweep {
 			continue
 		}
 		e.marks[slot] = e.sweep
-		if respecced {
-			c.bar(e, slot)
-		}
+		c.bar(e, slot)
 		if !c.barred.Has(int(slot)) || c.scores[slot] != unfit {
 			c.refresh(e, slot)
 		}
 	}
-	c.respecs = e.respecs
-	return true
 }
 
 // bar notes whether a slot's node can be it at all.
@@ -186,25 +203,34 @@ func (c *class) grow(slots int) bool {
 		c.scores = append(c.scores, unfit)
 	}
 	for 64*len(c.barred) < slots {
-		c.barred = append(c.barred, 0)
+		c.barred, c.stale = append(c.barred, 0), append(c.stale, 0)
 	}
 	return c.cellOf != nil || c.cells[0].tree.size >= slots
 }
 
 // refresh rates one slot anew.
 func (c *class) refresh(e *Engine, slot int32) {
-	score := e.scoreOf(c, slot)
+	c.stale.Clear(int(slot))
+	c.set(e, slot, e.scoreOf(c, slot))
+}
+
+// set notes a slot's score.
+func (c *class) set(e *Engine, slot int32, score int64) {
 	if score == c.scores[slot] {
 		return
 	}
 	c.scores[slot] = score
-	at := place{0, slot}
-	if c.cellOf != nil {
-		at = c.cellOf[slot]
-	}
-	if at.cell >= 0 {
+	if at := c.at(slot); at.cell >= 0 {
 		c.cells[at.cell].tree.update(int(at.leaf), slot, c.scores, e.ranks)
 	}
+}
+
+// at is where a slot stands.
+func (c *class) at(slot int32) place {
+	if c.cellOf == nil {
+		return place{0, slot}
+	}
+	return c.cellOf[slot]
 }
 
 // scoreOf is a slot's rate as one number.
@@ -220,7 +246,7 @@ func (e *Engine) scoreOf(c *class, slot int32) int64 {
 func (e *Engine) rebuild(c *class) {
 	n := len(e.slots)
 	c.scores = slices.Grow(c.scores[:0], n)[:n]
-	c.barred = psg.NewBitmap(n)
+	c.barred, c.stale = psg.NewBitmap(n), psg.NewBitmap(n)
 	for slot := range n {
 		c.bar(e, int32(slot))
 		c.scores[slot] = e.scoreOf(c, int32(slot))

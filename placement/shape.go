@@ -16,6 +16,7 @@ type shape struct {
 	request     psg.Resources
 	amounts     []amount
 	devices     []psg.DeviceAsk
+	ceiling     int64          // the most that its cards can add to a score
 	plain       *psg.DeviceAsk // the only device ask, where it needs no search
 	deviceTexts []string       // the device asks in words
 	numa        string
@@ -45,6 +46,7 @@ func (e *Engine) shapeOf(w *workload) *shape {
 			numa: w.spec.NUMA, ports: w.ports, limits: w.limits, classes: make(map[*judgement]*class),
 		}
 		s.plain = s.plainAsk()
+		s.ceiling = e.cardCeiling(s)
 		for i := range s.devices {
 			s.deviceTexts = append(s.deviceTexts, deviceText(&s.devices[i]))
 		}
