@@ -34,6 +34,9 @@ type ProxyConfig struct {
 	// answers. Otherwise they are registered as they are, with a warning: their
 	// gates wait for a decision anyway.
 	FailClosed bool
+	// Namespaces are those in which PSG places jobs; all when empty. Jobs for
+	// others pass.
+	Namespaces []string
 	Log        *slog.Logger
 }
 

@@ -27,7 +27,7 @@ func (p *Proxy) open(w http.ResponseWriter, r *http.Request) *registration {
 	case err != nil:
 		http.Error(w, "PSG cannot read the job: "+err.Error(), http.StatusBadRequest)
 		return nil
-	case reg == nil || p.foreign(r, reg.draft.job):
+	case reg == nil || p.foreign(r, reg.draft.job, reg.namespace):
 		p.forward(w, r, body)
 		return nil
 	}
@@ -223,7 +223,7 @@ func (p *Proxy) judged(w http.ResponseWriter, r *http.Request, id string, become
 		http.Error(w, "psg: "+err.Error(), http.StatusBadGateway)
 		return
 	}
-	if job != nil && gated(job) && !p.foreign(r, job) {
+	if job != nil && gated(job) && !p.foreign(r, job, namespaceIn(r)) {
 		t, err := TranslateJob(job)
 		var verdicts []psg.Verdict
 		if err == nil {

@@ -70,6 +70,7 @@ func (p *planner) Abandon(context.Context, psg.RequestID, []psg.WorkloadID) erro
 // behind is a Nomad that stores what it is sent, behind a proxy.
 type behind struct {
 	proxy    *httptest.Server
+	serves   *Proxy
 	requests []string // method, escaped path and query of each write, with its token
 	bodies   []string
 	stored   string // the job that GET answers; none if empty
@@ -98,12 +99,16 @@ func newBehind(t *testing.T, plans Planner, closed bool) *behind {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.proxy = httptest.NewServer(NewProxy(plans, ProxyConfig{
+	b.serves = NewProxy(plans, ProxyConfig{
 		Nomad: address, Transport: http.DefaultTransport, Region: "eu", FailClosed: closed, Log: slog.New(slog.DiscardHandler),
-	}))
+	})
+	b.proxy = httptest.NewServer(b.serves)
 	t.Cleanup(b.proxy.Close)
 	return b
 }
+
+// config changes how the proxy is made, before it is asked anything.
+func (b *behind) config(change func(*ProxyConfig)) { change(&b.serves.config) }
 
 func (b *behind) put(t *testing.T, path, body string) (int, string) {
 	t.Helper()
@@ -186,6 +191,18 @@ func TestProxy_Refuses(t *testing.T) {
 				t.Errorf("%d %s with %d requests to Nomad, want %d %q and none", code, answer, len(b.requests), one.code, one.say)
 			}
 		})
+	}
+}
+
+func TestProxy_PassesJobsOfOtherNamespaces(t *testing.T) {
+	plans := &planner{hint: psg.Hint{"n1": 2}, reject: "nothing is right"}
+	b := newBehind(t, plans, true)
+	b.config(func(c *ProxyConfig) { c.Namespaces = []string{"ml"} })
+	if code, answer := b.put(t, "/v1/jobs", managedJob("")); code != http.StatusOK || strings.Contains(b.bodies[0], markValue) {
+		t.Errorf("default: %d %s, sent %v", code, answer, b.bodies)
+	}
+	if code, _ := b.put(t, "/v1/jobs?namespace=ml", managedJob("")); code != http.StatusBadRequest {
+		t.Errorf("ml: %d, want it judged", code)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/nomad/api"
@@ -78,8 +79,12 @@ func (reg *registration) translate() error {
 	return err
 }
 
-// foreign reports whether a job is for another region than Nomad's own.
-func (p *Proxy) foreign(r *http.Request, job *api.Job) bool {
+// foreign reports whether a job is for another region than Nomad's own, or for a
+// namespace in which PSG places nothing.
+func (p *Proxy) foreign(r *http.Request, job *api.Job, namespace string) bool {
+	if len(p.config.Namespaces) > 0 && !slices.Contains(p.config.Namespaces, namespace) {
+		return true
+	}
 	region := cmp.Or(r.URL.Query().Get("region"), text(job.Region))
 	return job.Multiregion != nil || region != "" && region != api.GlobalRegion && region != p.config.Region
 }

@@ -21,6 +21,7 @@ const ManagedLabel = psg.ManagedLabel
 // I/O.
 type view struct {
 	region string
+	only   map[string]bool // namespaces whose jobs may be managed; nil means all
 	log    *slog.Logger
 	nodes  map[string]uint64 // modify index
 	jobs   map[jobKey]*jobView

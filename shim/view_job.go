@@ -62,7 +62,7 @@ func (v *view) managedWorkload(id psg.WorkloadID) *psg.Workload {
 
 // job takes a job as it is now.
 func (v *view) job(job *api.Job) []psg.Delta {
-	next := readJob(job)
+	next := v.read(job)
 	key := jobKey{text(job.Namespace), text(job.ID)}
 	if v.knows(key, next.index) {
 		return nil
@@ -113,10 +113,21 @@ func (v *view) jobGone(key jobKey) []psg.Delta {
 func (v *view) purged(job *api.Job) {
 	key := jobKey{text(job.Namespace), text(job.ID)}
 	if v.jobs[key] == nil {
-		last := readJob(job)
+		last := v.read(job)
 		last.stopped = true
 		v.jobs[key] = last
 	}
+}
+
+// read finds what of a job PSG manages, which is nothing where it is not to.
+func (v *view) read(job *api.Job) *jobView {
+	found := readJob(job)
+	if v.only != nil && !v.only[text(job.Namespace)] {
+		for i := range found.groups {
+			found.groups[i].held, found.groups[i].gates = false, nil
+		}
+	}
+	return found
 }
 
 // readJob finds what of a job PSG manages. It takes any job, also one that

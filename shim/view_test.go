@@ -224,3 +224,19 @@ func TestView_UntranslatableJobIsNotPlacedButCounted(t *testing.T) {
 		t.Errorf("the log does not say why: %s", &log)
 	}
 }
+
+func TestView_CountsWhatRunsInOtherNamespacesAsNomadsOwn(t *testing.T) {
+	v := newView("", slog.New(slog.DiscardHandler))
+	v.only = map[string]bool{"default": true}
+	if got := v.job(gatedJob(5)); len(got) > 0 {
+		t.Errorf("a job of another namespace is told: %q", lines(got))
+	}
+	got := lines(v.alloc(gatedAlloc(6, "running", "dead", "running")))
+	if len(got) != 2 || !strings.Contains(got[0], "labels map[psg.managed:false]") || !strings.HasPrefix(got[1], "a1 placed on n1 running") {
+		t.Errorf("its allocation is told as %q", got)
+	}
+	v.only["ml"] = true
+	if got := v.job(gatedJob(7)); len(got) != 1 {
+		t.Errorf("in a namespace of PSG's: %q", lines(got))
+	}
+}

@@ -26,7 +26,10 @@ type WatchConfig struct {
 	Silence  time.Duration // without a word, heartbeats included, until the stream counts as broken; 75 s
 	RetryMin time.Duration // first wait after a failure, doubled up to RetryMax; 250 ms
 	RetryMax time.Duration // 15 s
-	Before   Remembered    // what the sink knows already; nothing
+	// Namespaces are those in which PSG places jobs; all when empty. What runs in
+	// others is counted as Nomad's own.
+	Namespaces []string
+	Before     Remembered // what the sink knows already; nothing
 }
 
 func (c WatchConfig) withDefaults() WatchConfig {
@@ -72,7 +75,14 @@ type Watcher struct {
 // must be allowed to read nodes, and jobs in every namespace.
 func NewWatcher(client *api.Client, sink Sink, log *slog.Logger, config WatchConfig) *Watcher {
 	config = config.withDefaults()
-	return &Watcher{client: client, sink: sink, log: log, config: config, view: newView(config.Region, log), before: config.Before}
+	v := newView(config.Region, log)
+	if len(config.Namespaces) > 0 {
+		v.only = map[string]bool{}
+		for _, namespace := range config.Namespaces {
+			v.only[namespace] = true
+		}
+	}
+	return &Watcher{client: client, sink: sink, log: log, config: config, view: v, before: config.Before}
 }
 
 // errResync ends a stream that is well, to list anew: Nomad does not report

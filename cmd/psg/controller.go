@@ -20,7 +20,7 @@ import (
 
 func controllerCommand() *command {
 	var config serveConfig
-	var natsURLs, routes, ca, cert, key, tokenFile, level string
+	var natsURLs, routes, ca, cert, key, tokenFile, namespaces, level string
 	var logJSON bool
 	var policyKey keyFlags
 	return &command{
@@ -56,6 +56,7 @@ says what Nomad refuses.`,
 			flags.StringVar(&cert, "tls-cert", "", "PEM `file` of the server certificate; turns TLS on for gRPC")
 			flags.StringVar(&key, "tls-key", "", "PEM `file` of its key")
 			flags.StringVar(&tokenFile, "nomad-token-file", "", "`file` with the Nomad token, instead of NOMAD_TOKEN")
+			flags.StringVar(&namespaces, "namespaces", "", "comma-separated `namespaces` in which PSG places jobs; elsewhere it counts and touches nothing; empty for all")
 			flags.StringVar(&level, "log-level", "info", "`level`: debug, info, warn or error")
 			flags.BoolVar(&logJSON, "log-json", false, "log JSON")
 		},
@@ -86,6 +87,7 @@ says what Nomad refuses.`,
 			if config.access, config.nomad, err = shim.NewAccess(tokenFile); err != nil {
 				return err
 			}
+			config.namespaces = split(namespaces)
 			if err := config.validate(); err != nil {
 				return usageError{err}
 			}

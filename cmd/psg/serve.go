@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/hashicorp/nomad/api"
 	"golang.org/x/sync/errgroup"
@@ -41,6 +43,7 @@ type serveConfig struct {
 	tls             *tls.Config
 	nomad           *api.Client  // nil means no Nomad: nodes and workloads are reported by the caller
 	access          *shim.Access // what nomad goes through, if anything tells
+	namespaces      []string     // where jobs are placed; all if empty
 	log             *slog.Logger
 
 	// ready is told what serves once it does, if set.
@@ -172,7 +175,31 @@ func (c serveConfig) jobs() controller.Jobs {
 	if c.nomad == nil {
 		return noJobs{}
 	}
+	if len(c.namespaces) > 0 {
+		return scopedJobs{shim.NewJobs(c.nomad), c.namespaces}
+	}
 	return shim.NewJobs(c.nomad)
+}
+
+// scopedJobs are those of some namespaces: gates in others get no answer but why.
+type scopedJobs struct {
+	controller.Jobs
+	namespaces []string
+}
+
+func (j scopedJobs) Workload(ctx context.Context, id psg.WorkloadID) (psg.Workload, error) {
+	if !slices.Contains(j.namespaces, id.Namespace) {
+		return psg.Workload{}, fmt.Errorf("namespace %q is none in which PSG places jobs: %w", id.Namespace, psg.ErrUnknown)
+	}
+	return j.Jobs.Workload(ctx, id)
+}
+
+// split is a comma-separated list; nothing is none.
+func split(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
 }
 
 type noJobs struct{}
@@ -183,7 +210,7 @@ func (noJobs) Workload(_ context.Context, id psg.WorkloadID) (psg.Workload, erro
 
 // watch follows Nomad and reports what it sees.
 func (c serveConfig) watch(ctx context.Context, decider *controller.Controller) error {
-	config := shim.WatchConfig{Before: remembered(decider)}
+	config := shim.WatchConfig{Namespaces: c.namespaces, Before: remembered(decider)}
 	return shim.NewWatcher(c.nomad, reporter{decider, c.inspect}, c.log, config).Run(ctx)
 }
 

@@ -20,7 +20,7 @@ import (
 )
 
 func shimProxyCommand() *command {
-	var listen, controllers, region, fail, cert, key, level string
+	var listen, controllers, region, namespaces, fail, cert, key, level string
 	var logJSON bool
 	return &command{
 		name: "shim proxy", args: "[-listen ADDRESS] [-controllers URLS] [options]",
@@ -38,6 +38,7 @@ nomad command reads; NOMAD_TOKEN is not used.`,
 			flags.StringVar(&controllers, "controllers", cmp.Or(os.Getenv("PSG_ADDR"), "http://127.0.0.1:4681"),
 				"comma-separated `URLs` of the controllers' REST faces; default is PSG_ADDR")
 			flags.StringVar(&region, "region", envOr("NOMAD_REGION", api.GlobalRegion), "`region` of that Nomad; jobs for another one pass")
+			flags.StringVar(&namespaces, "namespaces", "", "comma-separated `namespaces` in which PSG places jobs; jobs for others pass; empty for all")
 			flags.StringVar(&fail, "fail", "open", "\"open\" registers jobs unplanned while no controller answers, their gates wait; \"closed\" refuses them")
 			flags.StringVar(&cert, "tls-cert", "", "PEM `file` of the certificate to serve with; turns TLS on")
 			flags.StringVar(&key, "tls-key", "", "PEM `file` of its key")
@@ -59,7 +60,7 @@ nomad command reads; NOMAD_TOKEN is not used.`,
 			if err != nil {
 				return err
 			}
-			config := shim.ProxyConfig{Region: region, FailClosed: fail == "closed", Log: log}
+			config := shim.ProxyConfig{Region: region, FailClosed: fail == "closed", Namespaces: split(namespaces), Log: log}
 			if config.Nomad, config.Transport, err = nomadTransport(api.DefaultConfig()); err != nil {
 				return err
 			}
