@@ -26,7 +26,7 @@ func TestCeiling_IsNeverBelowAScore(t *testing.T) {
 			}
 		}
 	}
-	for seed := range uint64(60) {
+	for seed := range uint64(300) {
 		w := newWorld(seed)
 		for range 4 {
 			plan := w.Solve(w.problem())
@@ -51,7 +51,7 @@ func TestCeiling_IsNeverBelowAScore(t *testing.T) {
 		c.commit(asksFor(w, 20)[len(c.held)])
 		look(c.Engine)
 	}
-	if rated < 5000 {
+	if rated < 2000 {
 		t.Errorf("%d scores: the test shows little", rated)
 	}
 }
