@@ -7,16 +7,19 @@
 package bus
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
 
 	"github.com/psgrid/psg"
 )
@@ -40,6 +43,8 @@ type Config struct {
 	URLs []string
 	// Credentials is the path of a NATS credentials file; optional.
 	Credentials string
+	// TLS towards them; nil means what their URLs say.
+	TLS *tls.Config
 	// Replicas is how many servers of the cluster keep the ledger: 1, 3 or 5;
 	// 0 means 1. Read by CreateStreams.
 	Replicas int
@@ -82,8 +87,12 @@ func Connect(config Config) (*Bus, error) {
 	}
 	if config.Server != nil {
 		options = append(options, nats.InProcessServer(config.Server))
-	} else if config.Credentials != "" {
-		options = append(options, nats.UserCredentials(config.Credentials))
+	}
+	if config.Credentials != "" {
+		options = append(options, nats.UserCredentials(config.Credentials), nats.TokenHandler(config.token))
+	}
+	if config.TLS != nil {
+		options = append(options, nats.Secure(config.TLS))
 	}
 	var err error
 	if bus.conn, err = nats.Connect(strings.Join(config.URLs, ","), options...); err != nil {
@@ -98,6 +107,21 @@ func Connect(config Config) (*Bus, error) {
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
 	return bus, nil
+}
+
+// token is what the credentials file says, without the key that proves it. A
+// server without accounts of its own, as the embedded one, does not look at
+// credentials where NATS clients show them, but at a token.
+func (c Config) token() string {
+	content, err := os.ReadFile(c.Credentials)
+	if err != nil {
+		return "" // nats.UserCredentials says why
+	}
+	token, err := nkeys.ParseDecoratedJWT(content)
+	if err != nil {
+		return ""
+	}
+	return token
 }
 
 // Close disconnects.

@@ -3,6 +3,7 @@ package bus
 import (
 	"errors"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,11 +15,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/bus/credentials"
+	embeddedserver "github.com/psgrid/psg/bus/server"
 )
 
-// documented runs a server on the configuration that docs/bus.md gives and
-// returns the URL of a role's user.
-func documented(t *testing.T) (url func(user string) string) {
+// guarded is a server with permissions: how each role connects to it.
+type guarded func(role string) Config
+
+// documented runs a server on the configuration that docs/bus.md gives.
+func documented(t *testing.T) guarded {
 	t.Helper()
 	page, err := os.ReadFile("../docs/bus.md")
 	if err != nil {
@@ -51,9 +56,58 @@ func documented(t *testing.T) (url func(user string) string) {
 	if !running.ReadyForConnections(10 * time.Second) {
 		t.Fatal("the server is not ready")
 	}
-	return func(user string) string {
-		return strings.Replace(running.ClientURL(), "nats://", "nats://"+user+":secret@", 1)
+	return func(role string) Config {
+		user := strings.ReplaceAll(role, "/", "-")
+		return Config{URLs: []string{strings.Replace(running.ClientURL(), "nats://", "nats://"+user+":secret@", 1)}}
 	}
+}
+
+// embedded runs the server that controllers bring. Each role has a credentials
+// file.
+func embedded(t *testing.T) guarded {
+	t.Helper()
+	dir := t.TempDir()
+	issuer, err := credentials.OpenOrCreate(filepath.Join(dir, "issuer.nk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	running, err := embeddedserver.Start(embeddedserver.Config{
+		Dir: filepath.Join(dir, "bus"), Listen: "127.0.0.1:0", Auth: authBy(t, issuer, ""),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(running.Close)
+	return func(role string) Config {
+		if role == RoleController {
+			return Config{Server: running}
+		}
+		return Config{URLs: []string{running.ClientURL()}, Credentials: issued(t, issuer, role)}
+	}
+}
+
+func authBy(t *testing.T, issuer *credentials.Issuer, local string) *embeddedserver.Auth {
+	return &embeddedserver.Auth{
+		Issuer: issuer, InProcess: RoleController, Local: local,
+		Permissions: func(name string) (publish, denied, subscribe []string, err error) {
+			may, err := PermissionsOf(name)
+			return may.Publish, may.DenyPublish, may.Subscribe, err
+		},
+		Refused: func(from net.Addr, err error) { t.Logf("refused %s: %v", from, err) },
+	}
+}
+
+func issued(t *testing.T, issuer *credentials.Issuer, role string) (file string) {
+	t.Helper()
+	content, err := issuer.Issue(role, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(t.TempDir(), "role.creds")
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // role is a connection of one user, and what the server refuses it.
@@ -64,15 +118,13 @@ type role struct {
 	refused chan error
 }
 
-func as(t *testing.T, url string) *role {
+func as(t *testing.T, config Config) *role {
 	t.Helper()
 	r := &role{T: t, refused: make(chan error, 64)}
+	bus := connectAs(t, config)
+	bus.conn.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { r.refused <- err })
+	r.conn = bus.conn
 	var err error
-	r.conn, err = nats.Connect(url, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { r.refused <- err }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(r.conn.Close)
 	if r.js, err = jetstream.New(r.conn, jetstream.WithDefaultTimeout(200*time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
@@ -118,9 +170,10 @@ func (r *role) allowed() bool {
 	}
 }
 
-func connectAs(t *testing.T, url string) *Bus {
+func connectAs(t *testing.T, config Config) *Bus {
 	t.Helper()
-	bus, err := Connect(Config{Name: "role", URLs: []string{url}, Log: slog.New(slog.DiscardHandler)})
+	config.Name, config.Log = "role", slog.New(slog.DiscardHandler)
+	bus, err := Connect(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,15 +181,22 @@ func connectAs(t *testing.T, url string) *Bus {
 	return bus
 }
 
-func TestRoles_DocumentedPermissionsLetEachDoItsPartAlone(t *testing.T) {
-	url := documented(t)
-	controller := connectAs(t, url("controller"))
+func TestRoles_PermissionsLetEachDoItsPartAlone(t *testing.T) {
+	for name, start := range map[string]func(*testing.T) guarded{"documented": documented, "embedded": embedded} {
+		t.Run(name, func(t *testing.T) {
+			eachDoesItsPartAlone(t, start(t))
+		})
+	}
+}
+
+func eachDoesItsPartAlone(t *testing.T, guarded guarded) {
+	controller := connectAs(t, guarded(RoleController))
 	if err := controller.CreateStreams(t.Context()); err != nil {
 		t.Fatalf("a controller cannot create the streams: %v", err)
 	}
 	controllerDoesItsPart(t, controller)
 
-	auditor := connectAs(t, url("auditor"))
+	auditor := connectAs(t, guarded(RoleAuditor))
 	if err := auditor.Audit().Read(t.Context(), func(uint64, []byte, psg.AuditRecord) error { return nil }); err != nil {
 		t.Errorf("an auditor cannot read the audit: %v", err)
 	}
@@ -144,8 +204,8 @@ func TestRoles_DocumentedPermissionsLetEachDoItsPartAlone(t *testing.T) {
 		t.Errorf("an auditor cannot read the ledger: %v", err)
 	}
 
-	for _, user := range []string{"controller", "agent-n1", "auditor", "driver", "tenant"} {
-		r := as(t, url(user))
+	for _, user := range []string{RoleController, RoleAgent + "/n1", RoleAuditor, RoleDriver, RoleTenant} {
+		r := as(t, guarded(user))
 		for _, stream := range []string{ledgerStream, auditStream} {
 			if err := r.js.DeleteStream(t.Context(), stream); err == nil {
 				t.Errorf("%s deleted %s", user, stream)
@@ -154,11 +214,11 @@ func TestRoles_DocumentedPermissionsLetEachDoItsPartAlone(t *testing.T) {
 		for !r.allowed() { // what was refused by then is not what follows
 		}
 		for subject, may := range map[string]bool{
-			TelemetrySubject("n1"):            user == "agent-n1",
+			TelemetrySubject("n1"):            user == "agent/n1",
 			TelemetrySubject("n2"):            false,
 			ledgerSubject + ".aside":          false,
 			OrderSubject("n1"):                user == "controller",
-			ReportSubject("n1"):               user == "agent-n1",
+			ReportSubject("n1"):               user == "agent/n1",
 			ReportSubject("n2"):               false,
 			"$JS.API.STREAM.PURGE.PSG_AUDIT":  false,
 			"$JS.API.STREAM.PURGE.PSG_LEDGER": false,
@@ -168,7 +228,7 @@ func TestRoles_DocumentedPermissionsLetEachDoItsPartAlone(t *testing.T) {
 			}
 		}
 		for subject, may := range map[string]bool{
-			OrderSubject("n1"): user == "agent-n1", OrderSubject("n2"): false, ledgerSubject: false,
+			OrderSubject("n1"): user == "agent/n1", OrderSubject("n2"): false, ledgerSubject: false,
 			TelemetrySubject("n1"): user == "controller", ReportSubject("n1"): user == "controller",
 		} {
 			if got := r.subscribe(subject); got != may {
@@ -182,7 +242,7 @@ func TestRoles_DocumentedPermissionsLetEachDoItsPartAlone(t *testing.T) {
 	if records := replay(t, controller, 0); len(records) != 1 {
 		t.Errorf("the ledger holds %d records, want the controller's alone", len(records))
 	}
-	if err := as(t, url("operator")).js.DeleteStream(t.Context(), auditStream); err != nil {
+	if err := as(t, guarded(RoleOperator)).js.DeleteStream(t.Context(), auditStream); err != nil {
 		t.Errorf("the operator cannot delete a stream: %v", err)
 	}
 }

@@ -4,6 +4,7 @@
 package server
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -24,25 +25,36 @@ const MaxPayload = 32 << 20
 // readyTimeout is how long the server may take to start.
 const readyTimeout = 10 * time.Second
 
+// tlsTimeout is how long a client may take to agree on TLS: the default of 2 s is
+// short for a busy machine.
+const tlsTimeout = 10 * time.Second
+
 // Config says where the server keeps its streams and whether it listens.
 type Config struct {
 	Dir     string  // created if need be, and locked for this process alone
 	Listen  string  // client address, "127.0.0.1:4222"; empty means this process only
 	Cluster Cluster // zero means that the server is alone
+
+	Auth *Auth       // nil: whoever reaches Listen may do everything
+	TLS  *tls.Config // of Listen; nil means none
 }
 
-// Cluster joins the servers of several controllers to one. Its members trust
-// whoever reaches Listen: over networks that others use, run a NATS cluster of
-// your own, with TLS, and give controllers its URLs.
+// Cluster joins the servers of several controllers to one. Without Shared its
+// members trust whoever reaches Listen.
 type Cluster struct {
 	Name   string   // of this server, unlike any other's; the same after a restart
 	Listen string   // where the other servers reach it
 	Routes []string // of the other servers, or of all: "127.0.0.1:6222"
+	Shared bool     // all of them have the same Auth.Issuer, and prove it to each other
+	// TLS between the servers, each with a certificate that the others check; nil
+	// means none.
+	TLS *tls.Config
 }
 
 // Server is a running NATS server with JetStream.
 type Server struct {
 	nats      *server.Server
+	auth      *Auth
 	locked    *os.File
 	listening bool
 }
@@ -67,11 +79,23 @@ func Start(config Config) (*Server, error) {
 	if err := join(options, config.Cluster); err != nil {
 		return nil, err
 	}
+	if config.Cluster.Listen != "" && config.Listen == "" {
+		return nil, errors.New("bus cluster: this server takes no clients: it needs an address for them too")
+	}
+	if config.TLS != nil {
+		options.TLSConfig, options.TLSTimeout = config.TLS, tlsTimeout.Seconds()
+	}
+	if config.Auth != nil {
+		options.CustomClientAuthentication, options.AlwaysEnableNonce = &gatekeeper{*config.Auth}, true
+	}
+	if config.Auth != nil && config.Cluster.Shared {
+		prove(options, *config.Auth)
+	}
 	locked, err := lock(config.Dir)
 	if err != nil {
 		return nil, err
 	}
-	started := &Server{locked: locked, listening: config.Listen != ""}
+	started := &Server{auth: config.Auth, locked: locked, listening: config.Listen != ""}
 	if started.nats, err = server.NewServer(options); err != nil {
 		started.Close()
 		return nil, fmt.Errorf("embedded bus in %s: %w", config.Dir, err)
@@ -140,6 +164,9 @@ func join(options *server.Options, cluster Cluster) error {
 	}
 	options.ServerName = cluster.Name
 	options.Cluster = server.ClusterOpts{Name: "psg", Host: at.Host, Port: at.Port}
+	if cluster.TLS != nil {
+		options.Cluster.TLSConfig, options.Cluster.TLSTimeout = cluster.TLS, tlsTimeout.Seconds()
+	}
 	for _, route := range cluster.Routes {
 		if _, _, err := net.SplitHostPort(route); err != nil {
 			return fmt.Errorf("bus cluster: route: %w", err)
@@ -147,6 +174,15 @@ func join(options *server.Options, cluster Cluster) error {
 		options.Routes = append(options.Routes, &url.URL{Scheme: "nats", Host: route})
 	}
 	return nil
+}
+
+// prove has the servers of a cluster show each other a password.
+func prove(options *server.Options, auth Auth) {
+	password := routePassword(auth.Issuer)
+	options.CustomRouterAuthentication = &routes{password, auth.Refused}
+	for _, route := range options.Routes {
+		route.User = url.UserPassword("psg", password)
+	}
 }
 
 // lock takes a directory for this process alone: two servers on the same

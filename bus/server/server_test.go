@@ -34,6 +34,7 @@ func TestStart_RefusesWrongConfig(t *testing.T) {
 		"port range": {Config{Dir: t.TempDir(), Listen: "127.0.0.1:70000"}, `port "70000"`},
 		"no port":    {Config{Dir: t.TempDir(), Listen: "127.0.0.1"}, "missing port"},
 		"no name":    {Config{Dir: t.TempDir(), Cluster: Cluster{Listen: "127.0.0.1:0"}}, "has no name"},
+		"no client":  {Config{Dir: t.TempDir(), Cluster: Cluster{Name: "a", Listen: "127.0.0.1:0"}}, "takes no clients"},
 		"route":      {Config{Dir: t.TempDir(), Cluster: Cluster{Name: "a", Listen: "127.0.0.1:0", Routes: []string{"b"}}}, "route"},
 		"a file":     {Config{Dir: "server.go"}, "create bus directory"},
 	} {

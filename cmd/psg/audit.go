@@ -20,11 +20,15 @@ import (
 
 // natsAddress is where the bus is, for commands that read it themselves: an
 // auditor does not ask the controller it audits.
-type natsAddress struct{ urls, credentials string }
+type natsAddress struct {
+	urls, credentials string
+	tls               natsTLS
+}
 
 func (n *natsAddress) define(flags *flag.FlagSet) {
 	flags.StringVar(&n.urls, "nats", cmp.Or(os.Getenv("NATS_URL"), "nats://127.0.0.1:4222"), "comma-separated `URLs` of the bus; default is NATS_URL")
 	flags.StringVar(&n.credentials, "nats-creds", "", "NATS credentials `file`")
+	n.tls.define(flags)
 }
 
 func (n *natsAddress) connect(stderr io.Writer) (*bus.Bus, error) {
@@ -32,7 +36,11 @@ func (n *natsAddress) connect(stderr io.Writer) (*bus.Bus, error) {
 	if err != nil {
 		return nil, err
 	}
-	return bus.Connect(bus.Config{Name: "psg audit", URLs: strings.Split(n.urls, ","), Credentials: n.credentials, Log: log})
+	security, err := bus.ClientTLS(n.tls.ca, n.tls.cert, n.tls.key)
+	if err != nil {
+		return nil, err
+	}
+	return bus.Connect(bus.Config{Name: "psg audit", URLs: strings.Split(n.urls, ","), Credentials: n.credentials, TLS: security, Log: log})
 }
 
 func auditVerifyCommand() *command {

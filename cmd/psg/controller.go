@@ -46,6 +46,7 @@ says what Nomad refuses.`,
 			flags.StringVar(&config.cluster.Listen, "nats-cluster", "", "`address` where the embedded servers of other controllers reach this one's; empty for none")
 			flags.StringVar(&routes, "nats-routes", "", "comma-separated `addresses` of the embedded servers of the other controllers")
 			flags.StringVar(&config.natsListen, "nats-listen", "127.0.0.1:4222", "`address` where the embedded NATS server takes agents; empty for none")
+			config.guard.define(flags)
 			flags.StringVar(&config.bundle, "bundle", "", "policy bundle `directory`, or an archive that psg policy build made")
 			policyKey.define(flags, "policy-key", "public key or certificate in PEM, or secret, that the bundle must be signed with")
 			flags.StringVar(&config.grpc, "grpc", "127.0.0.1:4680", "`address` of the gRPC face")

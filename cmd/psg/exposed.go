@@ -16,9 +16,13 @@ func (c serveConfig) warnExposed(grpc, http net.Addr) {
 		c.log.Warn("REST face is open to the network without TLS or authentication: whoever reaches it may read everything, plan registrations and move work; put a proxy that authenticates before it",
 			"http", http)
 	}
-	if len(c.natsURLs) == 0 && c.natsListen != "" && beyondLoopback(c.natsListen) {
-		c.log.Warn("embedded NATS server is open to the network without authentication: whoever reaches it may write the ledger; run NATS by itself, with users, for agents on other machines",
+	if len(c.natsURLs) == 0 && c.natsListen != "" && c.guard.tls.cert == "" && beyondLoopback(c.natsListen) {
+		c.log.Warn("embedded NATS server is open to the network without TLS: it asks for credentials, but whoever is in between may read and change what passes; set -nats-tls-cert and -nats-tls-key",
 			"nats", c.natsListen)
+	}
+	if c.cluster.Listen != "" && beyondLoopback(c.cluster.Listen) && (c.guard.issuer == "" || c.guard.tls.ca == "") {
+		c.log.Warn("embedded NATS cluster is open to the network without authentication or TLS: whoever reaches it may write the ledger; set -nats-issuer, -nats-tls-cert, -nats-tls-key and -nats-tls-ca",
+			"nats-cluster", c.cluster.Listen)
 	}
 }
 

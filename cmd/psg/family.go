@@ -18,6 +18,7 @@ func families(stderr io.Writer) []*family {
 	return []*family{
 		{"alloc", "Explain allocations", stderr},
 		{"audit", "List and verify what was decided", stderr},
+		{"bus", "Issue credentials for the bus", stderr},
 		{"job", "Register, show and explain jobs, and make room for them", stderr},
 		{"node", "Show and empty nodes", stderr},
 		{"policy", "Check, sign and test policy bundles, and see those in force", stderr},

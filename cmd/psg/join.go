@@ -21,12 +21,18 @@ func (c serveConfig) openBus(ctx context.Context) (transport *bus.Bus, natsURL s
 		Name: c.name, URLs: c.natsURLs, Credentials: c.natsCredentials, Replicas: c.natsReplicas, Log: c.log,
 	}
 	if c.dataDir != "" {
-		embedded, err := server.Start(server.Config{Dir: c.dataDir, Listen: c.natsListen, Cluster: c.cluster})
+		guarded, err := c.server()
+		if err != nil {
+			return nil, "", nil, err
+		}
+		embedded, err := server.Start(guarded)
 		if err != nil {
 			return nil, "", nil, err
 		}
 		closers = append(closers, embedded.Close)
 		config.Server, natsURL = embedded, embedded.ClientURL()
+	} else if config.TLS, err = bus.ClientTLS(c.guard.tls.ca, c.guard.tls.cert, c.guard.tls.key); err != nil {
+		return nil, "", nil, err
 	}
 	if transport, err = c.join(ctx, config); err != nil {
 		closeBus()

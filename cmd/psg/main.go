@@ -63,6 +63,7 @@ func commands(ctx context.Context, stdout, stderr io.Writer) map[string]cli.Comm
 		allocExplainCommand(),
 		auditListCommand(),
 		auditVerifyCommand(),
+		busCredentialsCommand(),
 		nodeRebalanceCommand(),
 		nodeStatusCommand(),
 		policyBuildCommand(),

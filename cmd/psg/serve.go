@@ -35,6 +35,7 @@ type serveConfig struct {
 	natsURLs        []string       // of an external bus
 	natsCredentials string
 	natsReplicas    int
+	guard           natsGuard // of the embedded bus; its TLS also towards an external one
 	bundle          string
 	policyKey       policies.Key // that the bundle must be signed with; the zero key for none
 	grpc, http      string

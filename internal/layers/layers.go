@@ -29,13 +29,15 @@ var Allowed = map[string][]string{
 	"web":     {""},
 	"sim":     {"", "placement", "ledger", "policies", "controller"}, // runs the real cycle on virtual time
 
-	"bus/server":    {}, // the embedded server: apart, so that agents do not carry it
+	"bus/server":    {"bus/credentials"}, // the embedded server: apart, so that agents do not carry it
 	"driver/plugin": {"", "hclspec", "driver"},
 	"driver/host":   {"", "hclspec", "driver/plugin"}, // speaks the same wire protocol from the other end
 
+	"bus/credentials": {}, // what its clients show: the server checks it, cmd/psg issues it
+
 	// cmd joins what never imports one another.
 	"cmd/psg": {
-		"", "placement", "ledger", "hclspec", "policies", "wire", "bus", "bus/server", "rpc", "shim", "kube",
+		"", "placement", "ledger", "hclspec", "policies", "wire", "bus", "bus/server", "bus/credentials", "rpc", "shim", "kube",
 		"controller", "history", "web", "sim", "driver/host", "driver", "telemetry",
 		"examples", "policies/library",
 	},
