@@ -32,3 +32,13 @@ func TestConnect_KeepsAPasswordOutOfItsError(t *testing.T) {
 		t.Errorf("Connect = %v, want an error without the password", err)
 	}
 }
+
+func TestEnough_WantsDirectGetsOfManyMessages(t *testing.T) {
+	for version, want := range map[string]bool{
+		"2.10.29": false, "1.4.1": false, "2.11.0": true, "2.15.2": true, "3.0.0-beta.1": true, "": true, "odd": true,
+	} {
+		if got := enough(version) == nil; got != want {
+			t.Errorf("enough(%q) = %t", version, got)
+		}
+	}
+}

@@ -63,6 +63,9 @@ const createTimeout = 3 * time.Second
 // Controllers call it; agents need neither do it nor have the right to. It may
 // be repeated after an error.
 func (b *Bus) CreateStreams(ctx context.Context) error {
+	if err := enough(b.conn.ConnectedServerVersion()); err != nil {
+		return err
+	}
 	for _, config := range b.streams() {
 		if err := b.createStream(ctx, config); err != nil {
 			return err
@@ -86,6 +89,16 @@ func (b *Bus) CreateStreams(ctx context.Context) error {
 		// It is on one server, which may be down; controllers hear telemetry
 		// without it.
 		b.config.Log.Warn("telemetry is not kept", "error", err)
+	}
+	return nil
+}
+
+// enough reports why a server is too old: before 2.11 a direct get brings one
+// message whatever is asked.
+func enough(version string) error {
+	var major, minor int
+	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n == 2 && (major < 2 || major == 2 && minor < 11) {
+		return fmt.Errorf("the NATS server is %s, PSG needs 2.11 or later", version)
 	}
 	return nil
 }

@@ -75,11 +75,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if o.check {
 		return exitCode(stderr, check(ctx, o.config(nil), stdout))
 	}
+	security, err := bus.ClientTLS(o.tls.ca, o.tls.cert, o.tls.key)
+	if err != nil {
+		fmt.Fprintf(stderr, "psg-agent: %v\n", err)
+		return exitUsage
+	}
 	log := slog.New(slog.NewTextHandler(stderr, nil))
 	link := &link{config: bus.Config{
 		Name:        "psg-agent " + o.node,
 		URLs:        split(o.nats),
 		Credentials: o.credentials,
+		TLS:         security,
 		Log:         log,
 	}}
 	defer link.close()
@@ -112,6 +118,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 type options struct {
 	node, nats, credentials string
+	tls                     struct{ ca, cert, key string } // towards the bus
 	proc, sys, cgroup       string
 	interval, slowInterval  time.Duration
 	check                   bool
@@ -133,7 +140,10 @@ func (o *options) flags(stderr io.Writer) *flag.FlagSet {
 	flags.SetOutput(stderr)
 	flags.StringVar(&o.node, "node", "", "`ID` of this node, as the orchestrator knows it")
 	flags.StringVar(&o.nats, "nats", "", "comma-separated `URLs` of the bus's NATS servers")
-	flags.StringVar(&o.credentials, "nats-creds", "", "NATS credentials `file`")
+	flags.StringVar(&o.credentials, "nats-creds", "", "NATS credentials `file`, such as psg bus credentials issues")
+	flags.StringVar(&o.tls.ca, "nats-tls-ca", "", "PEM `file` of the authorities of the NATS servers' certificates")
+	flags.StringVar(&o.tls.cert, "nats-tls-cert", "", "PEM `file` of a certificate to show to them")
+	flags.StringVar(&o.tls.key, "nats-tls-key", "", "PEM `file` of its key")
 	flags.DurationVar(&o.interval, "interval", 200*time.Millisecond, "`time` between collections")
 	flags.DurationVar(&o.slowInterval, "slow-interval", 0, "`time` between collections while the node is short of CPU (default 2s, or -interval if longer)")
 	flags.StringVar(&o.proc, "proc", "/proc", "`directory` of the proc file system, such as the host's in a container")

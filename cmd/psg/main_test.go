@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 //	usage REGEX ARG…     run psg, which must exit with 2 and say so
 //	nothingleft DIR      fail while a process of the directory runs
 //
-// and the variables ROOT, PLUGIN, GRPC, REST (free addresses) and PSG_ADDR.
+// and the variables ROOT, PLUGIN, GRPC, REST, NATS (free addresses) and PSG_ADDR.
 func TestScript(t *testing.T) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
@@ -47,13 +47,13 @@ func TestScript(t *testing.T) {
 		RequireUniqueNames:  true,
 		UpdateScripts:       os.Getenv("UPDATE") != "",
 		Setup: func(env *testscript.Env) error {
-			addresses, err := e2e.FreeAddresses(3)
+			addresses, err := e2e.FreeAddresses(4)
 			if err != nil {
 				return err
 			}
 			temp := filepath.Join(env.WorkDir, "temp")
 			env.Vars = append(env.Vars, "ROOT="+root, "PLUGIN="+plugin, "GRPC="+addresses[0], "REST="+addresses[1],
-				"PSG_ADDR=http://"+addresses[1], "NOMAD_ADDR=http://"+addresses[2], "NOMAD_NAMESPACE=", "TMPDIR="+temp)
+				"PSG_ADDR=http://"+addresses[1], "NOMAD_ADDR=http://"+addresses[2], "NATS="+addresses[3], "NOMAD_NAMESPACE=", "TMPDIR="+temp)
 			return os.Mkdir(temp, 0o755)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
