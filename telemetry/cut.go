@@ -38,9 +38,8 @@ func (r *Recorder) cutAll(sample *psg.Sample, now time.Time) {
 		sample.Declared = append(sample.Declared, s.declared())
 		sample.Values = append(sample.Values, psg.Value{Series: s.id, Units: s.last})
 		s.sent = s.last
-		if s.use.known {
-			sample.Uses = append(sample.Uses, s.useValue())
-		}
+		s.news = news{use: s.use.known, forecast: s.forecast != nil}
+		s.tell(sample)
 	}
 	r.due = append(r.due[:0], r.slots...)
 }
@@ -63,7 +62,7 @@ func (r *Recorder) cutChanges(sample *psg.Sample, now time.Time) {
 		}
 	}
 	for _, s := range r.changed {
-		sample.Uses = append(sample.Uses, s.useValue())
+		s.tell(sample)
 	}
 	sample.Gone = r.gone
 }
@@ -72,6 +71,13 @@ func (s *Series) declared() psg.Declared {
 	return psg.Declared{ID: s.id, Metric: s.name.metric, Alloc: s.name.alloc, Scale: s.scale}
 }
 
-func (s *Series) useValue() psg.UseValue {
-	return psg.UseValue{Series: s.id, Mean: s.use.mean, Max: s.use.max, P95: s.use.p95}
+// tell adds the news of a series to a sample.
+func (s *Series) tell(sample *psg.Sample) {
+	if s.news.use {
+		sample.Uses = append(sample.Uses, psg.UseValue{Series: s.id, Mean: s.use.mean, Max: s.use.max, P95: s.use.p95})
+	}
+	if s.news.forecast {
+		sample.Forecasts = append(sample.Forecasts, *s.forecast)
+	}
+	s.news = news{}
 }

@@ -65,7 +65,7 @@ type Recorder struct {
 	lastID   psg.SeriesID
 	declared []*Series      // since the last Cut, as are gone, uses and forecasts
 	gone     []psg.SeriesID // kept until the next Cut
-	changed  []*Series      // allocations' series with a new use or forecast
+	changed  []*Series      // those with news
 
 	slots     []psg.Slot // whole ones, oldest first
 	due       []psg.Slot // of them those that are still to be sent, newest last
@@ -75,6 +75,7 @@ type Recorder struct {
 	resync    atomic.Bool
 
 	scratch distribution
+	errors  [keptErrors]float32 // of forecasts, while they are sorted
 }
 
 type name struct {
@@ -188,16 +189,24 @@ func (r *Recorder) close() {
 			continue
 		}
 		s.quiet = 0
+		s.foresee(meanOf(s.runs))
 		if s.name.alloc == "" {
 			r.scratch.summarize(r.sizes, s.id, s.runs)
 			data = r.scratch.append(data, before)
 			before = s.id
-		} else if s.use.update(s.runs) {
+		} else {
+			s.news.use = s.use.update(s.runs) || s.news.use
+		}
+		if s.news != (news{}) {
 			r.changed = append(r.changed, s)
 		}
 		s.runs = s.runs[:0]
 	}
-	slot := psg.Slot{Number: r.slot, Data: data}
+	r.keep(psg.Slot{Number: r.slot, Data: data})
+}
+
+// keep takes up a whole slot in place of the oldest.
+func (r *Recorder) keep(slot psg.Slot) {
 	if len(r.slots) == keptSlots {
 		r.slots = slices.Delete(r.slots, 0, 1)
 	}
