@@ -29,7 +29,7 @@ func (s *Set) Rule(ctx context.Context, w *psg.Workload, snapshot *psg.Snapshot)
 	s.table.mu.Lock()
 	c := s.classOf(w)
 	if v == whole {
-		if ruling, ok := s.again(c, v); ok {
+		if ruling, ok := s.byColumns(ctx, c, v); ok {
 			s.table.mu.Unlock()
 			return ruling, nil
 		}
@@ -62,11 +62,6 @@ func (s *Set) Rule(ctx context.Context, w *psg.Workload, snapshot *psg.Snapshot)
 	}
 	ruling.Explain = explain(all)
 	s.memory.keep(w, v, columns)
-	if columns == nil && w.Version != 0 {
-		s.table.mu.Lock()
-		s.keepRuling(c, all, ruling)
-		s.table.mu.Unlock()
-	}
 	return ruling, nil
 }
 
@@ -110,14 +105,21 @@ func (s *Set) ruleAlone(ctx context.Context, i int, c *class, q *asked, ruling *
 			s.table.mu.Unlock()
 		}
 	}
+	if p.spec.Mode == hclspec.Audit {
+		q.rejected = said.rejected
+	}
+	said.addTo(ruling, p, len(q.view.nodes))
+}
+
+// addTo adds what was said to a ruling over so many rows.
+func (said *aloneSaid) addTo(ruling *psg.Ruling, p *policy, rows int) {
 	if p.spec.Mode != hclspec.Audit {
 		ruling.Rejected = append(ruling.Rejected, said.rejected...)
 		ruling.Protected = append(ruling.Protected, said.protect...)
 		return
 	}
-	q.rejected = said.rejected
 	for _, reason := range said.rejected {
-		ruling.Audit = append(ruling.Audit, psg.Denial{Reason: reason, Rows: everyRow(len(q.view.nodes))})
+		ruling.Audit = append(ruling.Audit, psg.Denial{Reason: reason, Rows: everyRow(rows)})
 	}
 }
 

@@ -64,8 +64,9 @@ type Set struct {
 	table table
 	// Under the table's lock.
 	classes  map[psg.WorkloadID]*class
-	kept     [maxRulings]*class // that have a kept ruling, or had
-	keptNext int
+	keeping  [maxRulings]*class // that have a kept ruling, or had
+	keepNext int
+	scratch  kept
 }
 
 // Load compiles a bundle with the default Config. Everything wrong with it is

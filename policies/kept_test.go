@@ -35,6 +35,7 @@ reject contains "no training" if input.workload.kind == "training"
 	one := cluster([]*psg.Workload{gpuJob("inference", 1)})
 	two := cluster([]*psg.Workload{gpuJob("inference", 1), gpuJob("batch", 0)})
 	none := cluster(nil)
+	rule(t, set, w, one) // which asks OPA about the workload alone
 	first := rule(t, set, w, one)
 	kept := set.classes[w.ID].kept
 	if kept == nil {
