@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -27,6 +28,11 @@ func check(ctx context.Context, config agent.Config, stdout io.Writer) error {
 	config.Log = slog.New(slog.DiscardHandler)
 	c := agent.NewCollector(config, nil)
 	defer c.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	defer cancel()
+	beside.Go(func() { c.RunSources(ctx) })
 	for i := range checkTimes {
 		c.Collect(time.Now())
 		if i == checkTimes-1 {

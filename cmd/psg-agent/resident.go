@@ -13,13 +13,12 @@ import (
 	"time"
 )
 
-// maxProcs is how many CPUs the agent uses at once: the runtime keeps caches for
-// each that it may use, and a large node has hundreds.
-const maxProcs = 2
-
-// stayLean keeps what the runtime takes for itself small.
+// stayLean keeps what the runtime takes for itself small. On one CPU it keeps no
+// caches for the hundreds that a large node may have, wakes no threads to look
+// for work, and does not wait for other threads to halt when it collects garbage:
+// on a busy node those may get no CPU for milliseconds.
 func stayLean() {
-	runtime.GOMAXPROCS(min(maxProcs, runtime.GOMAXPROCS(0)))
+	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(50) // the heap is a few megabytes, and little is allocated
 }
 

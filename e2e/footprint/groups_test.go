@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func startWorkloads(t *testing.T, count int) {
 	suffix := ".scope"
 	if _, err := os.Stat(filepath.Join(cgroupRoot, "cgroup.controllers")); err != nil {
 		suffix, roots = "", nil
-		for _, controller := range []string{"cpu", "cpuacct", "memory", "blkio", "freezer"} {
+		for controller := range strings.SplitSeq(*controllers, ",") {
 			roots = append(roots, filepath.Join(cgroupRoot, controller))
 		}
 	}

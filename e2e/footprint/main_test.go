@@ -15,6 +15,8 @@ import (
 var (
 	duration  = flag.Duration("for", 5*time.Second, "how long to measure")
 	workloads = flag.Int("workloads", 100, "control groups with a process each")
+	// Nomad's raw_exec and PSG's run mode make groups on three of them.
+	controllers = flag.String("controllers", "cpu,cpuacct,memory,blkio,freezer", "of version 1, on which each workload has a group")
 )
 
 func TestMain(m *testing.M) {
