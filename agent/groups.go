@@ -237,6 +237,15 @@ func (g *groups) first(k *group, text []byte) (pid uint64, inside bool) {
 	return pid, inside
 }
 
+// holds reports whether a group has processes of its own on a hierarchy: one
+// that it has not entered yet tells nothing of it.
+func (g *groups) holds(root, path string) bool {
+	g.scratch = append(append(append(g.scratch[:0], root...), path...), "/cgroup.procs\x00"...)
+	var first [1]byte
+	list, err := readAndClose(g.scratch, first[:])
+	return err == nil && len(list) > 0
+}
+
 // processFile writes the path of one of a process's files, with a zero byte at
 // the end.
 func processFile(scratch []byte, proc string, pid uint64, name string) []byte {

@@ -12,9 +12,10 @@ type task struct {
 	group *group
 	use   Use
 
-	files  [mostTaskFiles]file
-	missed [mostTaskFiles]retry
-	slowAt time.Time
+	files      [mostTaskFiles]file
+	missed     [mostTaskFiles]retry
+	slowAt     time.Time
+	completeAt time.Time
 
 	cpu, periods, throttled        counter
 	readBytes, writeBytes          counter

@@ -53,6 +53,7 @@ func (w *workloads) collect(now time.Time, text []byte) (changed bool) {
 		slow := !now.Before(t.slowAt)
 		if slow {
 			t.slowAt = now.Add(w.slow)
+			w.complete(t, now)
 		}
 		for i := range w.files {
 			if f := &w.files[i]; slow || !f.slow {
@@ -64,6 +65,26 @@ func (w *workloads) collect(now time.Time, text []byte) (changed bool) {
 		w.uses = append(w.uses, t.use)
 	}
 	return changed
+}
+
+// complete takes up groups of a task that were made after it was found: drivers
+// make one after the other, and PSG may make one to hold a task back.
+func (w *workloads) complete(t *task, now time.Time) {
+	if t.use.Cgroups.Unified || now.Before(t.completeAt) {
+		return
+	}
+	t.completeAt = now.Add(busyLook)
+	c, h := &t.use.Cgroups, &w.groups.hierarchy
+	for _, one := range [...]struct {
+		dir  *string
+		root string
+	}{{&c.CPU, h.cpu}, {&c.CPUAcct, h.cpuAcct}, {&c.Memory, h.memory}, {&c.IO, h.io}, {&c.Freezer, h.frozen}} {
+		if *one.dir == "" && one.root != "" && w.groups.holds(one.root, t.group.path) {
+			*one.dir = one.root + t.group.path
+			// The group counts from its own beginning, in other units.
+			t.cpu, t.readBytes, t.writeBytes = counter{}, counter{}, counter{}
+		}
+	}
 }
 
 // read reads one file of a task. One that cannot be read is left alone for a

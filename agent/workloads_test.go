@@ -160,6 +160,25 @@ func TestUses_OfProcessesWhereNoGroupCounts(t *testing.T) {
 	}
 }
 
+func TestUses_TakesUpGroupsThatAreMadeLater(t *testing.T) {
+	n := newSeparateNode(t)
+	path := "nomad/" + allocOf(0) + ".batch"
+	n.separateTask(path, 80, "cpu", "memory", "freezer")
+	n.write("80/stat", "80 (a) R 1 2 3 4 5 6 7 8 9 10 700 0 0 0 20 0 1\n")
+	n.write("80/io", "read_bytes: 0\nwrite_bytes: 1048576000\n")
+	w := watchOf(t, n)
+	w.after(time.Second)
+	n.separateTask(path, 80, "cpuacct", "blkio")
+	for range 2 * busyLook / time.Second { // two readings of the new files
+		w.after(time.Second)
+	}
+	n.file(n.groups, "cpuacct/"+path+"/cpuacct.usage", "1500000000\n")
+	u := w.after(time.Second)[0]
+	if u.Cgroups.CPUAcct != filepath.Join(n.groups, "cpuacct", path) || u.CPUPercent != 50 || u.WriteMBps != 0 || u.ReadIOPS != 0 {
+		t.Errorf("got %+v", u)
+	}
+}
+
 func TestUses_IgnoresWhatIsNoTasks(t *testing.T) {
 	n := newNode(t)
 	n.unifiedGroup("system.slice/sshd.service", 50)
