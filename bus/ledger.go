@@ -26,19 +26,29 @@ type Ledger struct {
 // Ledger returns the log. CreateStreams must have been called on this cluster.
 func (b *Bus) Ledger() *Ledger { return &Ledger{b} }
 
-// recordRoom is what a record of one delta takes in bytes beside that delta, and
-// more.
-const recordRoom = 1024
+// What a record takes in bytes beside its deltas, and its message beside the
+// record, and more; and what a delta takes in a record beside itself. An audit
+// record is no larger than its ledger record and the hash that it carries: what is
+// left of recordRoom is enough for that.
+const (
+	recordRoom = 1024
+	deltaRoom  = 8
+)
 
-// Check reports why a delta could never be appended, such as an amount out of
-// range, as psg.ErrInvalid with the field.
-func (l *Ledger) Check(d psg.Delta) error {
-	data, err := wire.EncodeDelta(d)
-	if err != nil {
-		return err
+// Check reports why deltas could never be appended in one record, such as an
+// amount out of range, as psg.ErrInvalid with the field.
+func (l *Ledger) Check(deltas ...psg.Delta) error {
+	var size int64
+	for _, d := range deltas {
+		data, err := wire.EncodeDelta(d)
+		if err != nil {
+			return err
+		}
+		size += int64(len(data)) + deltaRoom
 	}
-	if limit := l.bus.conn.MaxPayload(); limit > 0 && int64(len(data))+recordRoom > limit {
-		return fmt.Errorf("%T is %d bytes, more than fits into the server's max_payload of %d: %w", d, len(data), limit, psg.ErrInvalid)
+	if limit := l.bus.conn.MaxPayload(); limit > 0 && size+2*recordRoom > limit {
+		return fmt.Errorf("%T and %d more are %d bytes, more than fits into the server's max_payload of %d: %w",
+			deltas[0], len(deltas)-1, size, limit, psg.ErrInvalid)
 	}
 	return nil
 }
@@ -55,7 +65,7 @@ func (l *Ledger) Append(ctx context.Context, r psg.Record) error {
 	if err != nil {
 		return fmt.Errorf("encode record %d: %w", r.Sequence, err)
 	}
-	if limit := l.bus.conn.MaxPayload(); int64(len(data)) > limit {
+	if limit := l.bus.conn.MaxPayload(); int64(len(data))+recordRoom > limit {
 		return fmt.Errorf("record %d is %d bytes, over the server's max_payload of %d: %w", r.Sequence, len(data), limit, psg.ErrInvalid)
 	}
 	if err := l.bus.Healthy(); err != nil {

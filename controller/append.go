@@ -19,27 +19,41 @@ func (c *Controller) append(ctx context.Context, left [][]psg.Delta, now time.Ti
 			Sequence: c.state.Sequence() + 1, Epoch: c.state.Epoch(), At: now, Deltas: left[0],
 		}
 		err := c.log.Append(ctx, record)
-		if !errors.Is(err, psg.ErrInvalid) || len(left[0]) < 2 {
+		if !errors.Is(err, psg.ErrInvalid) {
 			return record, left[1:], err
 		}
-		at := middle(left[0])
+		at := c.middle(left[0])
+		if at == 0 {
+			return record, left[1:], err
+		}
 		left = slices.Concat([][]psg.Delta{left[0][:at], left[0][at:]}, left[1:])
 	}
 }
 
 // middle is where to cut deltas in two: near the middle between decisions on two
-// workloads, or else, for one workload too large for any record, within it.
-func middle(deltas []psg.Delta) int {
-	half := len(deltas) / 2
+// workloads, or else, for one workload too large for any record, within it; never
+// within a gang. 0 means nowhere.
+func (c *Controller) middle(deltas []psg.Delta) int {
+	whole := func(at int) bool { return !c.placesGang(deltas[at-1], deltas[at]) }
+	if at := nearMiddle(deltas, func(at int) bool { return whole(at) && !placesSame(deltas[at-1], deltas[at]) }); at > 0 {
+		return at
+	}
+	return nearMiddle(deltas, whole)
+}
+
+// nearMiddle is the first place from the middle on where deltas may be cut, or
+// else the last before it; 0 for none.
+func nearMiddle(deltas []psg.Delta, may func(at int) bool) int {
+	half := max(1, len(deltas)/2)
 	for at := half; at < len(deltas); at++ {
-		if !placesSame(deltas[at-1], deltas[at]) {
+		if may(at) {
 			return at
 		}
 	}
-	for at := half; at > 0; at-- {
-		if !placesSame(deltas[at-1], deltas[at]) {
+	for at := min(half, len(deltas)) - 1; at > 0; at-- {
+		if may(at) {
 			return at
 		}
 	}
-	return half
+	return 0
 }

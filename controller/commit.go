@@ -17,21 +17,23 @@ import (
 func (c *Controller) decisions(plan psg.Plan, now time.Time) []psg.Delta {
 	var deltas []psg.Delta
 	admission := c.state.Admission()
-	admit := func(d psg.Delta) {
-		if err := errors.Join(admission.Admit(d), c.log.Check(d)); err != nil {
-			c.config.Log.Error("decision dropped: engine and ledger disagree", "error", err)
-			return
+	admit := func(together ...psg.Delta) {
+		for _, d := range together {
+			if err := errors.Join(admission.Admit(d), c.log.Check(d)); err != nil {
+				c.config.Log.Error("decision dropped: engine and ledger disagree", "error", err, "with", len(together)-1)
+				return
+			}
 		}
-		deltas = append(deltas, d)
+		deltas = append(deltas, together...)
 	}
 	for _, used := range plan.Consumed {
 		admit(psg.Freed{Ask: used, State: psg.Released, Reason: "reservation used", At: now})
 	}
-	for _, p := range plan.Placements {
-		p.Since = now
-		admit(psg.Placed{Placement: p})
+	placed, refused := c.wholeGangs(plan.Placements, now)
+	for _, together := range placed {
+		admit(together...)
 	}
-	for _, refusal := range plan.Refusals {
+	for _, refusal := range slices.Concat(plan.Refusals, refused) {
 		status := c.state.Ask(refusal.Ask)
 		if status.State != refusal.State || status.Refusal == nil || status.Refusal.Summary != refusal.Summary {
 			admit(psg.Refused{Refusal: refusal, At: now})
@@ -44,14 +46,51 @@ func (c *Controller) decisions(plan psg.Plan, now time.Time) []psg.Delta {
 // takes in one message; append cuts what is not.
 const maxDeltas = 16_384
 
-// chunks cuts what a cycle commits into records: one, unless it is huge.
-// Decisions on one workload stay together, so that a gang is placed at once.
-func chunks(facts, decisions []psg.Delta) [][]psg.Delta {
+// wholeGangs turns placements, in which those of a gang follow one another, into
+// deltas, a gang's together. A gang is in the log as a whole or not at all: one
+// that no record takes is refused instead.
+func (c *Controller) wholeGangs(placements []psg.Placement, now time.Time) (placed [][]psg.Delta, refused []psg.Refusal) {
+	for len(placements) > 0 {
+		end := 1
+		gang := c.gang(placements[0].Ask.Workload)
+		for gang != "" && end < len(placements) && c.gang(placements[end].Ask.Workload) == gang {
+			end++
+		}
+		var deltas []psg.Delta
+		for _, p := range placements[:end] {
+			p.Since = now
+			deltas = append(deltas, psg.Placed{Placement: p})
+		}
+		if err := c.log.Check(deltas...); err != nil && end > 1 {
+			summary := fmt.Sprintf("gang %s cannot be placed as a whole: its %d instances are too large for one record of the ledger", gang, end)
+			for _, p := range placements[:end] {
+				refused = append(refused, psg.Refusal{Ask: p.Ask.ID, State: psg.Denied, Summary: summary})
+			}
+			c.config.Log.Warn("gang is too large for one record", "gang", gang, "instances", end, "error", err)
+		} else {
+			placed = append(placed, deltas)
+		}
+		placements = placements[end:]
+	}
+	return placed, refused
+}
+
+// gang is the gang that a workload is of, if any.
+func (c *Controller) gang(id psg.WorkloadID) psg.GangID {
+	if w := c.state.Workload(id); w != nil {
+		return w.Gang
+	}
+	return ""
+}
+
+// chunks cuts what a cycle commits into records: one, unless it is huge. A gang
+// stays together, and so do decisions on one workload.
+func (c *Controller) chunks(facts, decisions []psg.Delta) [][]psg.Delta {
 	deltas := slices.Concat(facts, decisions)
 	var cut [][]psg.Delta
 	for len(deltas) > maxDeltas {
 		end := maxDeltas
-		for end < len(deltas) && placesSame(deltas[end-1], deltas[end]) {
+		for end < len(deltas) && (placesSame(deltas[end-1], deltas[end]) || c.placesGang(deltas[end-1], deltas[end])) {
 			end++
 		}
 		cut, deltas = append(cut, deltas[:end]), deltas[end:]
@@ -66,6 +105,17 @@ func placesSame(a, b psg.Delta) bool {
 	first, ok := a.(psg.Placed)
 	second, too := b.(psg.Placed)
 	return ok && too && first.Placement.Ask.Workload == second.Placement.Ask.Workload
+}
+
+// placesGang reports whether two deltas place members of one gang.
+func (c *Controller) placesGang(a, b psg.Delta) bool {
+	first, ok := a.(psg.Placed)
+	second, too := b.(psg.Placed)
+	if !ok || !too {
+		return false
+	}
+	gang := c.gang(first.Placement.Ask.Workload)
+	return gang != "" && gang == c.gang(second.Placement.Ask.Workload)
 }
 
 // commit folds a record that is in the log; its facts were folded when they

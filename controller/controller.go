@@ -24,13 +24,13 @@ import (
 // another writer was there first, psg.ErrInvalid that it is too large and was
 // not added, any other error that the outcome is unknown.
 // Replay folds every record after a position, in order; Follow goes on with
-// those that are appended meanwhile, until ctx ends. Check reports why a delta
-// could never be appended, as psg.ErrInvalid.
+// those that are appended meanwhile, until ctx ends. Check reports why deltas
+// could never be appended in one record, as psg.ErrInvalid.
 type Log interface {
 	Append(ctx context.Context, r psg.Record) error
 	Replay(ctx context.Context, after uint64, fold func(psg.Record) error) error
 	Follow(ctx context.Context, after uint64, fold func(psg.Record) error) error
-	Check(d psg.Delta) error
+	Check(deltas ...psg.Delta) error
 }
 
 // Policy is one set of rules, which does not change. Rule rules on one workload

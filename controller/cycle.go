@@ -20,7 +20,7 @@ func (c *Controller) Cycle(ctx context.Context, now time.Time) error {
 		return c.rewind(ctx, taken, now, err)
 	}
 
-	for left := chunks(facts, decisions); len(left) > 0; {
+	for left := c.chunks(facts, decisions); len(left) > 0; {
 		var record psg.Record
 		if record, left, err = c.append(ctx, left, now); err != nil {
 			return c.rewind(ctx, taken, now, err)

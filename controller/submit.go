@@ -86,9 +86,7 @@ func (c *Controller) add(ctx context.Context, to *submission, ask psg.Ask) error
 			return fmt.Errorf("workload %s: %w", ask.Workload, err)
 		}
 	}
-	if now := time.Now(); ask.At.IsZero() || ask.At.After(now) {
-		ask.At = now
-	}
+	ask.At = time.Now() // an asker's own clock would say who goes first
 	asked := psg.Asked{Ask: ask}
 	if err := c.log.Check(asked); err != nil {
 		return err

@@ -46,15 +46,18 @@ func TestPlace_RefusesAsksThatNothingWouldEnd(t *testing.T) {
 	}
 }
 
-func TestPlace_TakesAnAskFromTheFutureAsOfNow(t *testing.T) {
+func TestPlace_TakesAnAskAsOfNowWhateverItsClockSays(t *testing.T) {
 	web := workload("web", "service", 1)
 	w := newWorld(t, tempLog(t), jobs{web.ID: web})
 	w.report(psg.NodeChanged{Node: testNode("n1")})
-	late := gate(web, "a1", "n1")
-	late.At = time.Now().AddDate(1000, 0, 0)
-	w.place(0, late)
-	if status, _ := w.Ask("a1"); status.Ask.At.After(time.Now()) {
-		t.Errorf("asked at %s", status.Ask.At)
+	before := time.Now()
+	for i, at := range []time.Time{{}, before.AddDate(1000, 0, 0), before.AddDate(-1, 0, 0)} {
+		ask := gate(web, fmt.Sprint("a", i), "n1")
+		ask.At = at
+		w.place(0, ask)
+		if status, _ := w.Ask(ask.ID); status.Ask.At.After(time.Now()) || status.Ask.At.Before(before) {
+			t.Errorf("what says it was asked at %s was asked at %s", at, status.Ask.At)
+		}
 	}
 }
 
@@ -252,18 +255,60 @@ func TestCycle_CutsARecordThatTheLogDoesNotTake(t *testing.T) {
 	w.checkLog()
 }
 
-func TestMiddle_CutsBetweenWorkloadsWhereItCan(t *testing.T) {
+func TestMiddle_CutsBetweenWorkloadsWhereItCanAndNeverWithinAGang(t *testing.T) {
+	var facts []psg.Delta
+	for _, job := range []string{"g", "h"} { // two groups of one gang, which are never cut
+		member := workload(job, "service", 1)
+		member.Gang = "gang"
+		facts = append(facts, psg.WorkloadChanged{Workload: member})
+	}
+	w := newWorld(t, tempLog(t), nil)
+	w.report(facts...)
+	w.cycle()
 	placed := func(jobs string) (deltas []psg.Delta) {
 		for _, job := range jobs {
-			deltas = append(deltas, psg.Placed{Placement: psg.Placement{Ask: psg.Ask{Workload: psg.WorkloadID{Job: string(job)}}}})
+			id := workload(string(job), "service", 1).ID
+			deltas = append(deltas, psg.Placed{Placement: psg.Placement{Ask: psg.Ask{Workload: id}}})
 		}
 		return deltas
 	}
-	for jobs, want := range map[string]int{"ab": 1, "aab": 2, "abbb": 1, "aaab": 3, "aaaa": 2, "aaabbb": 3} {
-		if at := middle(placed(jobs)); at != want {
+	for jobs, want := range map[string]int{
+		"ab": 1, "aab": 2, "abbb": 1, "aaab": 3, "aaaa": 2, "aaabbb": 3, "a": 0, "": 0,
+		"gggg": 0, "gghh": 0, "ggha": 3, "aghg": 1, "aagghhb": 6,
+	} {
+		if at := w.middle(placed(jobs)); at != want {
 			t.Errorf("middle(%s) = %d, want %d", jobs, at, want)
 		}
 	}
+}
+
+func TestCycle_RefusesAGangThatNoRecordTakes(t *testing.T) {
+	large, small := workload("large", "service", 1), workload("small", "service", 1)
+	large.Gang, large.Count, small.Gang, small.Count = "large", 4, "small", 3
+	w := newWorld(t, tempLog(t), jobs{large.ID: large, small.ID: small})
+	w.log.most = 3
+	w.report(psg.NodeChanged{Node: testNode("n1")}, psg.NodeChanged{Node: testNode("n2")})
+	for i, order := range w.place(0, gangAsks(large)...) {
+		if order.Kind != psg.Wait || order.Refusal == nil || !strings.Contains(order.Refusal.Summary, "too large for one record") {
+			t.Errorf("order %d = %+v, want a refusal that says why", i, order)
+		}
+	}
+	for i, order := range w.place(0, gangAsks(small)...) {
+		if order.Kind != psg.Grant {
+			t.Errorf("order %d of the small gang is %s, want a grant", i, order.Kind)
+		}
+	}
+	if view := w.Snapshot(); len(view.Placements) != 3 {
+		t.Errorf("%d hold room, want the small gang alone", len(view.Placements))
+	}
+	w.checkLog()
+}
+
+func gangAsks(w psg.Workload) (asks []psg.Ask) {
+	for i := range w.Count {
+		asks = append(asks, gate(w, fmt.Sprint(w.ID.Job, i), ""))
+	}
+	return asks
 }
 
 func TestReserve_LeavesTheControllersOwnIDsAlone(t *testing.T) {

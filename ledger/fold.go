@@ -24,10 +24,12 @@ func (s *State) Fold(d psg.Delta, sequence uint64) error {
 	case psg.WorkloadChanged:
 		if known := s.workloads[d.Workload.ID]; known == nil || known.Version <= d.Workload.Version {
 			s.workloads[d.Workload.ID] = &d.Workload
+			s.job(d.Workload.ID).workloads[d.Workload.ID] = struct{}{}
 			s.changed.workloads[d.Workload.ID] = struct{}{}
 		}
 	case psg.WorkloadGone:
 		delete(s.workloads, d.Workload)
+		s.leave(d.Workload, func(j *job) { delete(j.workloads, d.Workload) })
 		s.changed.workloads[d.Workload] = struct{}{}
 	case psg.Asked:
 		s.ask(d.Ask, sequence)
@@ -80,6 +82,7 @@ func (s *State) ask(a psg.Ask, sequence uint64) {
 	}
 	status := &psg.AskStatus{Ask: a, State: state, Since: a.At, Sequence: sequence}
 	s.asks[a.ID], s.pending[a.ID] = status, status
+	s.job(a.Workload).asks[a.ID] = status
 }
 
 func (s *State) refuse(d psg.Refused, sequence uint64) error {
@@ -170,6 +173,7 @@ func (s *State) accept(a psg.Ask) *psg.AskStatus {
 	case status.Over():
 		s.over = slices.DeleteFunc(s.over, func(id psg.RequestID) bool { return id == a.ID })
 	}
+	s.job(status.Ask.Workload).asks[a.ID] = status
 	return status
 }
 
@@ -236,6 +240,7 @@ func (s *State) free(d psg.Freed, sequence uint64) {
 	status.State, status.Since, status.Sequence = d.State, d.At, sequence
 	status.Reason = d.Reason
 	s.setPlacement(status, nil)
+	s.leave(status.Ask.Workload, func(j *job) { delete(j.asks, d.Ask) })
 	s.over = append(s.over, d.Ask)
 	if len(s.over) > Remembered {
 		delete(s.asks, s.over[0])

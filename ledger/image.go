@@ -39,6 +39,7 @@ func FromImage(image psg.Image) (*State, error) {
 	for i := range image.Workloads {
 		w := &image.Workloads[i]
 		s.workloads[w.ID] = w
+		s.job(w.ID).workloads[w.ID] = struct{}{}
 		s.changed.workloads[w.ID] = struct{}{}
 	}
 	for i := range image.Asks {
@@ -60,6 +61,9 @@ func (s *State) enter(status *psg.AskStatus) error {
 		return fmt.Errorf("it is %s and holds %v", status.State, status.Placement)
 	}
 	s.asks[status.Ask.ID] = status
+	if !status.Over() {
+		s.job(status.Ask.Workload).asks[status.Ask.ID] = status
+	}
 	switch {
 	case status.Over():
 		s.over = append(s.over, status.Ask.ID)

@@ -7,18 +7,46 @@ import (
 	"github.com/psgrid/psg"
 )
 
-// Job returns the workloads of a job and where their asks stand, those that are
-// over left out, each by ID. It looks at every ask there is.
-func (s *State) Job(id psg.JobID) (workloads []psg.Workload, asks []psg.AskStatus) {
-	for _, w := range s.workloads {
-		if w.ID.JobID() == id {
-			workloads = append(workloads, *w)
-		}
+// job is what there is of a job: its workloads, and its asks that are not over.
+type job struct {
+	workloads map[psg.WorkloadID]struct{}
+	asks      map[psg.RequestID]*psg.AskStatus
+}
+
+// job returns the entry of a workload's job, to which something is added.
+func (s *State) job(id psg.WorkloadID) *job {
+	entry := s.jobs[id.JobID()]
+	if entry == nil {
+		entry = &job{map[psg.WorkloadID]struct{}{}, map[psg.RequestID]*psg.AskStatus{}}
+		s.jobs[id.JobID()] = entry
 	}
-	for _, status := range s.asks {
-		if status.Ask.Workload.JobID() == id && !status.Over() {
-			asks = append(asks, *status)
-		}
+	return entry
+}
+
+// leave has something removed from the entry of a workload's job, and that entry
+// with the last.
+func (s *State) leave(id psg.WorkloadID, remove func(*job)) {
+	entry := s.jobs[id.JobID()]
+	if entry == nil {
+		return
+	}
+	if remove(entry); len(entry.workloads) == 0 && len(entry.asks) == 0 {
+		delete(s.jobs, id.JobID())
+	}
+}
+
+// Job returns the workloads of a job and where their asks stand, those that are
+// over left out, each by ID.
+func (s *State) Job(id psg.JobID) (workloads []psg.Workload, asks []psg.AskStatus) {
+	entry := s.jobs[id]
+	if entry == nil {
+		return nil, nil
+	}
+	for id := range entry.workloads {
+		workloads = append(workloads, *s.workloads[id])
+	}
+	for _, status := range entry.asks {
+		asks = append(asks, *status)
 	}
 	slices.SortFunc(workloads, func(a, b psg.Workload) int { return a.ID.Compare(b.ID) })
 	slices.SortFunc(asks, func(a, b psg.AskStatus) int { return cmp.Compare(a.Ask.ID, b.Ask.ID) })

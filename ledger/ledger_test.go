@@ -259,6 +259,7 @@ func TestFold_Properties(t *testing.T) {
 			}
 			checkHoldings(t, s)
 			if i%20 == 0 {
+				checkJobs(t, s)
 				checkImage(t, s)
 			}
 			if fresh := clone(t, s).Snapshot(start); !reflect.DeepEqual(s.Snapshot(start), fresh) {
@@ -303,6 +304,30 @@ func checkHoldings(t *testing.T, s *State) {
 	}
 }
 
+// checkJobs compares what is kept by job with what looking at everything finds.
+func checkJobs(t *testing.T, s *State) {
+	t.Helper()
+	workloads, asks := map[psg.JobID][]psg.Workload{}, map[psg.JobID][]psg.AskStatus{}
+	found := map[psg.JobID]bool{}
+	for _, w := range s.Workloads() {
+		job := w.ID.JobID()
+		workloads[job], found[job] = append(workloads[job], w), true
+	}
+	for _, status := range s.Asks() {
+		if job := status.Ask.Workload.JobID(); !status.Over() {
+			asks[job], found[job] = append(asks[job], status), true
+		}
+	}
+	if len(found) != len(s.jobs) {
+		t.Fatalf("%d jobs are kept, want %d", len(s.jobs), len(found))
+	}
+	for job := range found {
+		if gotWorkloads, gotAsks := s.Job(job); !reflect.DeepEqual(gotWorkloads, workloads[job]) || !reflect.DeepEqual(gotAsks, asks[job]) {
+			t.Fatalf("job %s: %v %v, want %v %v", job, gotWorkloads, gotAsks, workloads[job], asks[job])
+		}
+	}
+}
+
 // checkImage compares a state with the one that its image gives.
 func checkImage(t *testing.T, s *State) {
 	t.Helper()
@@ -316,6 +341,7 @@ func checkImage(t *testing.T, s *State) {
 		t.Fatalf("the state of an image is another: %+v, want %+v", again.Image(), s.Image())
 	}
 	checkHoldings(t, again)
+	checkJobs(t, again)
 }
 
 func TestFromImage_RefusesWhatIsOfNoState(t *testing.T) {

@@ -36,6 +36,7 @@ type State struct {
 	expiring  map[psg.RequestID]struct{}      // the asks whose placement expires by itself
 	waiting   map[psg.RequestID]struct{}      // the asks whose placement waits for others to make way
 	claims    map[psg.RequestID]psg.RequestID // those others, and for whom they do
+	jobs      map[psg.JobID]*job              // those with a workload, or an ask that is not over
 
 	view    psg.Snapshot // the last one made, whose slices others hold
 	changed changes      // since then
@@ -52,6 +53,7 @@ func New() *State {
 		expiring:  map[psg.RequestID]struct{}{},
 		waiting:   map[psg.RequestID]struct{}{},
 		claims:    map[psg.RequestID]psg.RequestID{},
+		jobs:      map[psg.JobID]*job{},
 		changed:   newChanges(),
 	}
 }
