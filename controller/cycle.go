@@ -68,6 +68,7 @@ func (c *Controller) decide(ctx context.Context, taken batch, now time.Time) ([]
 		return nil, err
 	}
 	c.engine.SetLimits(policy.Limits())
+	c.avoid(rulings, asks, view, now)
 	plan := c.engine.Solve(placement.Problem{
 		Now: now, Seed: c.state.Sequence(), Asks: asks, Rulings: rulings, Rows: rows(view),
 	})

@@ -24,11 +24,13 @@ import (
 //
 // Heal has a job looked at again of which fewer instances run than are wanted,
 // unless the orchestrator is about to do so itself, and reports whether it did.
+// Blocked lists what it could not place, and why.
 type Orchestrator interface {
 	Steer(ctx context.Context, s psg.Steering, leads func() error) (changed bool, err error)
 	Stop(ctx context.Context, alloc psg.AllocID) error
 	Shifting(ctx context.Context, job psg.JobID) (psg.ShiftState, error)
 	Heal(ctx context.Context, job psg.JobID) (bool, error)
+	Blocked(ctx context.Context) ([]psg.Blockage, error)
 }
 
 const (
@@ -72,6 +74,7 @@ func (c *Controller) Steer(ctx context.Context, to Orchestrator) error {
 		case <-wait.C:
 		case <-watch.C:
 			missing = c.healMissing(ctx, missing, to)
+			c.lookBlocked(ctx, to)
 		}
 		wait.Stop()
 		for _, job := range c.steers.due(time.Now()) {
@@ -104,6 +107,9 @@ func (c *Controller) noteAll(now time.Time) {
 
 // noteAsk has the job of an ask attended to if its new state calls for it.
 func (c *Controller) noteAsk(status *psg.AskStatus, now time.Time) {
+	if status.State == psg.Granted && status.Ask.Alloc != "" {
+		c.steers.landed(status.Placement.Node)
+	}
 	held := status.State == psg.Reserved && strings.HasPrefix(string(status.Ask.ID), heldPrefix)
 	if status.State == psg.Elsewhere || held {
 		c.steers.note(status.Ask.Workload.JobID(), now)
@@ -145,6 +151,15 @@ func (c *Controller) guide(ctx context.Context, job psg.JobID, strays []psg.AskS
 	}
 	planned := map[psg.RequestID]bool{}
 	for i := range strays {
+		if node := strays[i].Refusal.Node; c.steers.missed(job, node, time.Now()) {
+			c.config.Log.Warn("nothing is planned on a node for a while: what is steered there comes out elsewhere", "node", node)
+			c.Wake()
+			c.steers.refund(job)
+			c.steers.again(job, time.Now().Add(settle))
+			return nil
+		}
+	}
+	for i := range strays {
 		held, err := c.reserveFor(ctx, &strays[i])
 		if err != nil {
 			c.steers.refund(job)
@@ -174,6 +189,7 @@ func (c *Controller) guide(ctx context.Context, job psg.JobID, strays []psg.AskS
 		if err := to.Stop(ctx, was.Ask.Alloc); err != nil {
 			return err
 		}
+		c.steers.sentTo(job, was.Refusal.Node, time.Now())
 		stopped++
 	}
 	c.steers.count(false, stopped)

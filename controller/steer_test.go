@@ -21,6 +21,7 @@ type director struct {
 	refuse   error
 	onSteer  func(psg.Steering) // before the leader is asked
 	shift    psg.ShiftState     // what Shifting says
+	blocked  []psg.Blockage     // what Blocked says
 	unchange bool               // there is nothing to write
 }
 
@@ -44,6 +45,12 @@ func (d *director) Shifting(context.Context, psg.JobID) (psg.ShiftState, error) 
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.shift, nil
+}
+
+func (d *director) Blocked(context.Context) ([]psg.Blockage, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.blocked, d.refuse
 }
 
 func (d *director) Stop(_ context.Context, alloc psg.AllocID) error {

@@ -23,6 +23,8 @@ type steers struct {
 	shifts   map[psg.JobID]*shift // that run; each has its entry in jobs
 	records  []*record            // of moves that have yet to end
 	finished []psg.Move           // the last that have, oldest first; at most maxFinished
+	landings map[psg.NodeID]*landing
+	blocked  map[psg.BlockReason]int // never changed, only replaced
 	figures  SteerFigures
 }
 
@@ -57,7 +59,7 @@ func (f *SteerFigures) moved(m psg.Move) {
 func newSteers() *steers {
 	return &steers{
 		news: make(chan struct{}, 1), moving: make(chan struct{}, 1),
-		jobs: map[psg.JobID]*steerJob{}, shifts: map[psg.JobID]*shift{},
+		jobs: map[psg.JobID]*steerJob{}, shifts: map[psg.JobID]*shift{}, landings: map[psg.NodeID]*landing{},
 	}
 }
 
@@ -71,7 +73,8 @@ func (c *Controller) Figures() SteerFigures {
 func (s *steers) open(to Orchestrator) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.to, s.records, s.finished = to, nil, nil
+	s.to, s.records, s.finished, s.blocked = to, nil, nil, nil
+	clear(s.landings)
 	clear(s.jobs)
 	clear(s.shifts)
 }

@@ -1,0 +1,82 @@
+package controller
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/psgrid/psg"
+)
+
+func TestSteer_PlansNothingForAWhileWhereNomadStartsNothing(t *testing.T) {
+	s, job, now := newSteers(), psg.JobID{Namespace: "default", Job: "web"}, start
+	if s.missed(job, "n1", now) {
+		t.Error("a first stray is no miss: nothing was sent")
+	}
+	shun := func() (missed int) {
+		for range 10 {
+			s.sentTo(job, "n1", now)
+			missed++
+			if s.missed(job, "n1", now.Add(time.Second)) {
+				return missed
+			}
+		}
+		t.Fatal("never shunned")
+		return 0
+	}
+	for _, want := range []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 15 * time.Minute, 15 * time.Minute} {
+		if missed := shun(); missed != maxMisses {
+			t.Errorf("shunned after %d misses, want %d", missed, maxMisses)
+		}
+		if until := s.shunned(now)["n1"]; until.Sub(now.Add(time.Second)) != want {
+			t.Errorf("shunned for %v, want %v", until.Sub(now.Add(time.Second)), want)
+		}
+		now = now.Add(want + 2*time.Second)
+		if len(s.shunned(now)) > 0 {
+			t.Error("still shunned when its time is over")
+		}
+	}
+	s.sentTo(job, "n1", now)
+	if s.missed(job, "n1", now.Add(missWithin+time.Second)) || s.landings["n1"].misses != 0 {
+		t.Error("what comes long after counts as a miss")
+	}
+	s.sentTo(job, "n1", now)
+	s.missed(job, "n1", now)
+	s.landed("n1")
+	if len(s.landings) != 0 {
+		t.Error("a landing does not clear the misses")
+	}
+}
+
+func TestSteer_AShunnedNodeIsDeniedWithItsReason(t *testing.T) {
+	web := workload("web", "service", 512)
+	w := newWorld(t, tempLog(t), jobs{web.ID: web})
+	w.report(psg.NodeChanged{Node: testNode("n1")})
+	w.cycle()
+	job := psg.JobID{Namespace: "default", Job: "other"}
+	for range maxMisses {
+		w.steers.sentTo(job, "n1", time.Now())
+		w.steers.missed(job, "n1", time.Now())
+	}
+	ask := psg.Ask{ID: "r1", Workload: web.ID, At: start, Hold: time.Minute}
+	if order := w.place(0, ask)[0]; order.Kind != psg.Wait || order.Refusal == nil || order.Refusal.Excluded[0].Reason.Source != "nomad" {
+		t.Fatalf("order %+v, want it to wait and say why", order)
+	}
+	if order := w.place(0, gate(web, "w1", "n1"))[0]; order.Kind != psg.Grant {
+		t.Errorf("order %+v, want what Nomad did start there granted", order)
+	}
+	if len(w.Shunned(time.Now())) != 0 {
+		t.Error("still shunned although Nomad started work there")
+	}
+}
+
+func TestSteer_CountsWhatIsBlockedByReason(t *testing.T) {
+	w := newWorld(t, tempLog(t), jobs{})
+	nomad := &director{blocked: []psg.Blockage{{Reason: psg.BlockedByHold}, {Reason: psg.BlockedByQuota}, {Reason: psg.BlockedByHold}}}
+	w.lookBlocked(t.Context(), nomad)
+	nomad.refuse = errors.New("Nomad is away")
+	w.lookBlocked(t.Context(), nomad)
+	if got := w.Blocked(); got[psg.BlockedByHold] != 2 || got[psg.BlockedByQuota] != 1 {
+		t.Errorf("blocked %v, want what was seen last", got)
+	}
+}
