@@ -175,7 +175,7 @@ func (t *table) path(names []string) *column {
 			return m.view.nodes[row].at(index, names[1:]), nil
 		}}
 		if nodeFields[index].name == "telemetry" && len(names) == 3 {
-			statistic := slices.Index(statistics(), names[2])
+			statistic := statisticIndex(names[2])
 			c.number = func(m moment, row int) float64 { return measure(m.view.nodes[row].node.Telemetry, names[1], statistic) }
 		}
 		t.columns[key] = c
@@ -188,7 +188,7 @@ func (t *table) path(names []string) *column {
 func (d *document) at(index int, keys []string) ast.Value {
 	switch {
 	case nodeFields[index].name == "telemetry" && len(keys) == 2:
-		return finite(measure(d.node.Telemetry, keys[0], slices.Index(statistics(), keys[1])))
+		return finite(measure(d.node.Telemetry, keys[0], statisticIndex(keys[1])))
 	case nodeFields[index].name == "attributes" && len(keys) == 1:
 		return entryOf(d.node.Attributes, keys[0])
 	case nodeFields[index].name == "meta" && len(keys) == 1:
@@ -208,18 +208,6 @@ func entryOf(m map[string]string, key string) ast.Value {
 		return ast.String(v)
 	}
 	return nil
-}
-
-// measure is a statistic of a metric, by its index; NaN for none.
-func measure(t *psg.Telemetry, metric string, statistic int) float64 {
-	if t != nil && statistic >= 0 {
-		if stats, ok := t.Metrics[metric]; ok {
-			if f := statisticValues(stats)[statistic]; !math.IsInf(f, 0) {
-				return f
-			}
-		}
-	}
-	return math.NaN()
 }
 
 func finite(f float64) ast.Value {

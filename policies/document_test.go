@@ -34,7 +34,9 @@ func fullCluster() (*psg.Workload, *psg.Snapshot) {
 			{ID: "g2", Vendor: "nvidia", Type: "gpu", Model: "A100"},
 			{ID: "f0", Vendor: "x", Type: "fpga", Healthy: true},
 		},
-		Telemetry:  &psg.Telemetry{At: time.Unix(2, 0), Metrics: map[string]psg.Stats{"cpu_percent": {Last: 1, Mean: 2, Max: 3, P50: 4, P95: 5, P99: 6}}},
+		Telemetry: &psg.Telemetry{At: time.Unix(2, 0), Metrics: map[string]psg.Stats{"cpu_percent": {
+			Last: 1, Mean: 2, Max: 3, P50: 4, P95: 5, P99: 6, Over60s: &psg.Summary{Mean: 7, Max: 8}, Over5m: &psg.Summary{P99: 9},
+		}}},
 		Projection: &psg.Projection{Mean: psg.Resources{100}, Upper: psg.Resources{200}},
 	}
 	held := psg.Placement{
@@ -80,7 +82,7 @@ func TestInput_SaysWhatTheSnapshotHolds(t *testing.T) {
 		"node.workloads.1.tenant":       `""`,
 		"node.workloads.1.service":      `"x/y"`,
 		"node.agg.gold":                 `1`,
-		"node.telemetry.cpu_percent":    `{"last": 1, "max": 3, "mean": 2, "p50": 4, "p95": 5, "p99": 6}`,
+		"node.telemetry.cpu_percent":    `{"last": 1, "max": 3, "max_5m": 0, "max_60s": 8, "mean": 2, "mean_5m": 0, "mean_60s": 7, "p50": 4, "p50_5m": 0, "p50_60s": 0, "p95": 5, "p95_5m": 0, "p95_60s": 0, "p99": 6, "p99_5m": 9, "p99_60s": 0}`,
 		"node.observed_at":              `2000000000`,
 		"node.projection.cpu_mhz":       `{"mean": 100, "upper": 200}`,
 	} {

@@ -19,7 +19,7 @@ func (g generator) pick(from ...string) string { return from[g.IntN(len(from))] 
 
 func (g generator) node() string {
 	return g.pick("input.node.attributes.a", "input.node.attributes.b", "input.node.meta.m", "input.node.name", "input.node.domain",
-		"input.node.telemetry.x.p95", "input.node.telemetry.y.mean", "input.node.telemetry.x.max", "input.node.agg.inference", "input.node.free.cpu_mhz",
+		"input.node.telemetry.x.p95", "input.node.telemetry.y.mean", "input.node.telemetry.x.p95_60s", "input.node.telemetry.x.max", "input.node.agg.inference", "input.node.free.cpu_mhz",
 		"input.node.capacity.memory_mb", "input.node.ready", "input.node.projection.cpu_mhz.upper", "input.node.observed_at", "input.node.attributes.never",
 		"data.src[input.node.name]", "data.src[input.node.name].n", "data.by[input.node.domain]")
 }
@@ -34,7 +34,7 @@ func (g generator) constant() string {
 }
 
 func (g generator) number() string {
-	return g.pick("input.node.telemetry.x.p95", "input.node.telemetry.y.mean", "input.node.agg.inference", "input.node.free.cpu_mhz",
+	return g.pick("input.node.telemetry.x.p95", "input.node.telemetry.y.mean", "input.node.telemetry.y.max_60s", "input.node.agg.inference", "input.node.free.cpu_mhz",
 		"input.workload.priority", "data.params.k", "count(input.node.workloads)", "data.cluster.placed", "2", "0.1", "input.now")
 }
 
@@ -204,7 +204,11 @@ func (g generator) float() float64 {
 }
 
 func (g generator) stats() psg.Stats {
-	return psg.Stats{Last: g.float(), Mean: g.float(), Max: g.float(), P50: g.float(), P95: g.float(), P99: g.float()}
+	out := psg.Stats{Last: g.float(), Mean: g.float(), Max: g.float(), P50: g.float(), P95: g.float(), P99: g.float()}
+	if g.IntN(3) > 0 {
+		out.Over60s = &psg.Summary{Mean: g.float(), Max: g.float(), P50: g.float(), P95: g.float(), P99: g.float()}
+	}
+	return out
 }
 
 // change gives a node new fields, some of them missing.

@@ -1,7 +1,6 @@
 package policies
 
 import (
-	"math"
 	"slices"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -132,24 +131,6 @@ func metrics(t *psg.Telemetry) *ast.Term {
 		fields = append(fields, field(name, statisticsDocument(s)))
 	}
 	return ast.ObjectTerm(fields...)
-}
-
-// statisticsDocument leaves out what is not a number: it is undefined to Rego,
-// as JSON cannot say it.
-func statisticsDocument(s psg.Stats) *ast.Term {
-	values := statisticValues(s)
-	var fields [][2]*ast.Term
-	for i, name := range statistics() {
-		if !math.IsNaN(values[i]) && !math.IsInf(values[i], 0) {
-			fields = append(fields, field(name, ast.FloatNumberTerm(values[i])))
-		}
-	}
-	return ast.ObjectTerm(fields...)
-}
-
-// statisticValues are in the order of statistics.
-func statisticValues(s psg.Stats) [6]float64 {
-	return [6]float64{s.Last, s.Max, s.Mean, s.P50, s.P95, s.P99}
 }
 
 func observedAt(t *psg.Telemetry) *ast.Term {

@@ -3,7 +3,6 @@ package policies
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
@@ -113,18 +112,3 @@ func (p *policy) warnParam(ref ast.Ref) {
 	p.warnings = append(p.warnings, fmt.Sprintf("%s: params has no %q, so this is undefined%s",
 		positionOf(p.dir, ref[0].Location), string(name), hclspec.DidYouMean(string(name), known)))
 }
-
-// badStatistic checks input.node.telemetry.METRIC.STATISTIC, which OPA's type
-// checker takes for an object with any keys.
-func badStatistic(ref ast.Ref) string {
-	if len(ref) < 5 || !ref.HasPrefix(ast.MustParseRef("input.node.telemetry")) {
-		return ""
-	}
-	name, ok := ref[4].Value.(ast.String)
-	if !ok || slices.Contains(statistics(), string(name)) {
-		return ""
-	}
-	return fmt.Sprintf("%s: no statistic %q among %s%s", ref, string(name), strings.Join(statistics(), ", "), hclspec.DidYouMean(string(name), statistics()))
-}
-
-func statistics() []string { return []string{"last", "max", "mean", "p50", "p95", "p99"} }

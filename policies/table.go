@@ -99,6 +99,11 @@ func (t *table) advance(v *view) {
 			c.ensure(t) // the time, or what a source answers, may be another
 		}
 	}
+	for _, p := range t.programs {
+		if p != nil && p.tick == t.tick-1 {
+			p.decide(t) // once for all decisions, none of which has to wait for it
+		}
+	}
 }
 
 // cellsOf reads a row, until it is called again.
