@@ -65,6 +65,11 @@ type Config struct {
 	Renew      time.Duration // between two tries to take or renew the lease; default 400 ms
 	Images     Images        // default: none, the whole log is read
 	ImageEvery int           // deltas between two images; default 100,000
+	// Improvement is off by default.
+	Improvement Improvement
+	// SolveFor bounds the choice of nodes in one cycle; what is not reached is left
+	// to the next. Default 2 s.
+	SolveFor time.Duration
 	// Duties runs beside the cycles while this controller leads; its ctx ends
 	// with the lead. Optional.
 	Duties func(ctx context.Context) error
@@ -101,6 +106,12 @@ func (c Config) withDefaults() Config {
 	if c.ImageEvery == 0 {
 		c.ImageEvery = 100_000
 	}
+	if c.Improvement.Moves == 0 {
+		c.Improvement.Moves = usualMoves
+	}
+	if c.SolveFor == 0 {
+		c.SolveFor = 2 * time.Second
+	}
 	if c.Duties == nil {
 		c.Duties = func(ctx context.Context) error { <-ctx.Done(); return nil }
 	}
@@ -114,7 +125,8 @@ func (c Config) Validate() error {
 		return errors.New("controller: no name")
 	case c.Log == nil:
 		return errors.New("controller: no logger")
-	case c.Period < 0, c.Inbox < 0, c.Batch < 0, c.Pending < 0, c.Waiters < 0, c.Renew < 0, c.ImageEvery < 0:
+	case c.Period < 0, c.Inbox < 0, c.Batch < 0, c.Pending < 0, c.Waiters < 0, c.Renew < 0, c.ImageEvery < 0,
+		c.SolveFor < 0, c.Improvement.Every < 0, c.Improvement.Moves < 0:
 		return errors.New("controller: a bound is below zero")
 	}
 	return nil
@@ -135,11 +147,13 @@ type Controller struct {
 	engine   *placement.Engine
 	dirty    bool      // something changed since the last solve
 	solved   time.Time // when pending asks were last solved
+	improved time.Time // when moves that pay were last looked for
 	restored bool      // state holds committed records, and nothing else
 	unsaved  int       // deltas since the last image
 
-	images chan psg.Image // to be saved; at most one
-	saver  chan struct{}  // holds a token while an image is being saved
+	wishes chan []psg.NodeID // where moves would pay; at most one list
+	images chan psg.Image    // to be saved; at most one
+	saver  chan struct{}     // holds a token while an image is being saved
 	// Of the workloads: which are held, and which of those to count anew.
 	held, uncounted map[psg.WorkloadID]bool
 
@@ -165,6 +179,7 @@ func New(log Log, policy func() Policy, jobs Jobs, config Config) (*Controller, 
 		evictions: evictions{news: make(chan struct{}, 1)},
 		state:     ledger.New(),
 		images:    make(chan psg.Image, 1),
+		wishes:    make(chan []psg.NodeID, 1),
 		saver:     make(chan struct{}, 1),
 	}, nil
 }

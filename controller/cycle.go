@@ -60,7 +60,7 @@ func (c *Controller) decide(ctx context.Context, taken batch, now time.Time) ([]
 	c.dirty, c.solved = false, now
 	asks := c.state.Pending()
 	if len(asks) == 0 {
-		return nil, nil
+		return nil, c.lookForMoves(ctx, now)
 	}
 	view, policy := c.freeze(now), c.policy()
 	rulings, err := rule(ctx, policy, asks, view)
@@ -70,8 +70,12 @@ func (c *Controller) decide(ctx context.Context, taken batch, now time.Time) ([]
 	c.engine.SetLimits(policy.Limits())
 	c.avoid(rulings, asks, view, now)
 	plan := c.engine.Solve(placement.Problem{
-		Now: now, Seed: c.state.Sequence(), Asks: asks, Rulings: rulings, Rows: rows(view),
+		Now: now, Seed: c.state.Sequence(), Asks: asks, Rulings: rulings, Rows: rows(view), Stop: within(c.config.SolveFor),
 	})
+	if left := len(plan.Unreached); left > 0 {
+		c.dirty = true
+		c.config.Log.Warn("cycle's time was up", "asks", len(asks), "not_reached", left)
+	}
 	if plan, err = c.lawful(ctx, policy.Sequel(view), plan, view); err != nil {
 		return nil, err
 	}
@@ -101,4 +105,10 @@ func rows(view *psg.Snapshot) []psg.NodeID {
 		ids[i] = view.Nodes[i].ID
 	}
 	return ids
+}
+
+// within is a budget of wall time that begins now.
+func within(limit time.Duration) (spent func() bool) {
+	end := time.Now().Add(limit)
+	return func() bool { return !time.Now().Before(end) }
 }

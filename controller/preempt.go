@@ -149,10 +149,9 @@ func (c *Controller) searchVictims(ctx context.Context, status *psg.AskStatus, w
 		return none, nil, err
 	}
 	c.engine.SetLimits(policy.Limits())
-	began := time.Now()
 	found, refused := c.engine.Preempt(placement.Problem{
 		Now: now, Seed: c.state.Sequence(), Rulings: rulings, Rows: rows(view),
-		Stop: func() bool { return time.Since(began) >= searchFor },
+		Stop: within(searchFor),
 	}, placement.Sacrifice{Ask: status.Ask, Node: want.node, Most: want.most})
 	if refused != nil || len(found.Victims) == 0 {
 		return found, refused, nil

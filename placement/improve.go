@@ -29,7 +29,7 @@ type Move struct {
 // asks that have none, in the order of their turns, then those that are worth
 // their cost by the scores: it stops when no single move is, so that a cluster
 // left alone comes to rest. Of each workload no more instances move in one call
-// than its Migrate block allows at once (one without it). Protected workloads,
+// than its Disruption or Migrate block allows at once (one without). Protected workloads,
 // system workloads and what is not yet running stay. Problem.Stop ends the
 // search early; what was found so far is returned. The engine is left as it was.
 func (e *Engine) Improve(p Problem, moves int) Improvement {
@@ -70,11 +70,22 @@ type mover struct {
 // movable reports whether a placement may be moved now.
 func (m *mover) movable(h *held) bool {
 	w := h.workload
-	limit := 1
-	if w.spec.Migrate != nil {
-		limit = max(1, w.spec.Migrate.MaxParallel)
+	return m.e.settled(h) && m.moving[w] < atOnce(&w.spec) && !m.fixed[h.placement.Ask.ID] && w.spec.Gang == "" &&
+		w.spec.Managed() && !m.protected(w)
+}
+
+// atOnce is how many instances of a workload may be on the move: as many as may
+// be down, or one where none may be but another is started first.
+func atOnce(w *psg.Workload) int {
+	switch {
+	case w.Disruption != nil && w.Disruption.MaxUnavailable > 0:
+		return w.Disruption.MaxUnavailable
+	case w.Disruption != nil && w.Disruption.Order == psg.StopFirst:
+		return 0
+	case w.Disruption == nil && w.Migrate != nil:
+		return max(1, w.Migrate.MaxParallel)
 	}
-	return m.e.settled(h) && m.moving[w] < limit && !m.fixed[h.placement.Ask.ID] && w.spec.Gang == "" && !m.protected(w)
+	return 1
 }
 
 // movables lists a node's placements that may be moved, by ID.

@@ -1,0 +1,112 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/psgrid/psg"
+)
+
+// uneven is a world in which all three instances of web, which wants to be spread
+// over the nodes, run on the first, and idle cycles look for moves.
+func uneven(t *testing.T) (*world, psg.Workload) {
+	web := workload("web", "service", 512)
+	web.Count = 3
+	web.Spreads = []psg.Spread{{Attribute: "${node.unique.id}", Weight: 100, Scope: psg.GroupScope}}
+	w := newWorld(t, tempLog(t), jobs{web.ID: web})
+	w.config.Improvement = Improvement{Every: time.Second, Moves: 8}
+	w.report(psg.NodeChanged{Node: testNode("n1")}, psg.NodeChanged{Node: testNode("n2")})
+	for _, alloc := range []string{"w1", "w2", "w3"} {
+		w.place(0, gate(web, alloc, "n1"))
+		w.report(psg.Moved{Ask: psg.RequestID(alloc), State: psg.Running, At: start})
+	}
+	w.cycle()
+	return w, web
+}
+
+// improving runs idle cycles and the duty until done holds, or so many cycles.
+func (w *world) improving(to Orchestrator, cycles int, done func() bool) {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.Context(), 20*time.Second)
+	defer cancel()
+	w.steers.open(to)
+	defer w.steers.close()
+	duty := make(chan error, 1)
+	go func() { duty <- w.Improve(ctx) }()
+	poll := time.NewTicker(time.Millisecond)
+	defer poll.Stop()
+	for i := 0; i < cycles && !done(); i++ {
+		<-poll.C
+		w.now = w.now.Add(100 * time.Millisecond)
+		w.cycle()
+	}
+	cancel()
+	if err := <-duty; !errors.Is(err, context.Canceled) {
+		w.Errorf("the duty ended with %v", err)
+	}
+}
+
+func TestImprove_MovesWhatPaysWhenNobodyWaits(t *testing.T) {
+	w, _ := uneven(t)
+	nomad := &director{}
+	nomad.onSteer = func(psg.Steering) {
+		if room := w.reserved(movePrefix); room == nil || room.Node != "n2" {
+			t.Errorf("hinted before the destination was reserved: %+v", room)
+		}
+	}
+	stopped := func() bool { _, stopped := nomad.told(); return len(stopped) > 0 }
+	w.improving(nomad, 2000, stopped)
+	if _, stopped := nomad.told(); len(stopped) != 1 {
+		t.Errorf("stopped %v, want one: the group can spare no more", stopped)
+	}
+}
+
+func TestImprove_RestsWhereNothingPays(t *testing.T) {
+	for name, calm := range map[string]func(*world, psg.Workload){
+		"it is off": func(w *world, _ psg.Workload) { w.config.Improvement = Improvement{} },
+		"it is even": func(w *world, web psg.Workload) {
+			w.report(psg.Freed{Ask: "w1", State: psg.Released, At: start})
+			w.place(0, gate(web, "w4", "n2"))
+			w.report(psg.Moved{Ask: "w4", State: psg.Running, At: start})
+		},
+		"policy protects it": func(w *world, web psg.Workload) {
+			policy := w.policy()
+			w.policy = func() Policy { return guarded{policy, web.ID} }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, web := uneven(t)
+			calm(w, web)
+			nomad := &director{}
+			w.improving(nomad, 100, func() bool { return false })
+			if steered, stopped := nomad.told(); len(steered)+len(stopped) > 0 {
+				t.Errorf("steered %+v, stopped %v; want nothing in 10 s", steered, stopped)
+			}
+		})
+	}
+}
+
+// TestCycle_LeavesWhatItDoesNotReachToTheNext gives the choice of nodes no time at
+// all, and then enough.
+func TestCycle_LeavesWhatItDoesNotReachToTheNext(t *testing.T) {
+	web := workload("web", "service", 64)
+	w := newWorld(t, tempLog(t), jobs{web.ID: web})
+	w.report(psg.NodeChanged{Node: testNode("n1")})
+	w.config.SolveFor = time.Nanosecond
+	if err := w.submit(t.Context(), []psg.Ask{gate(web, "a1", "n1")}); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		w.cycle()
+	}
+	if state := w.Controller.state.Ask("a1").State; state != psg.Gated {
+		t.Fatalf("with no time a1 is %s", state)
+	}
+	w.config.SolveFor = time.Minute
+	w.cycle()
+	if state := w.Controller.state.Ask("a1").State; state != psg.Granted {
+		t.Errorf("in the next cycle a1 is %s", state)
+	}
+}
