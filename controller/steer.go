@@ -61,6 +61,7 @@ func (c *Controller) Steer(ctx context.Context, to Orchestrator) error {
 	c.steers.open(to)
 	defer c.steers.close()
 	c.noteAll(time.Now())
+	c.lookBlocked(ctx, to)
 	watch := time.NewTicker(healEvery)
 	defer watch.Stop()
 	var missing map[psg.JobID]int

@@ -72,11 +72,14 @@ func TestSteer_AShunnedNodeIsDeniedWithItsReason(t *testing.T) {
 
 func TestSteer_CountsWhatIsBlockedByReason(t *testing.T) {
 	w := newWorld(t, tempLog(t), jobs{})
-	nomad := &director{blocked: []psg.Blockage{{Reason: psg.BlockedByHold}, {Reason: psg.BlockedByQuota}, {Reason: psg.BlockedByHold}}}
+	nomad := &director{blocked: []psg.Blockage{{Reason: psg.BlockedByHold}, {Reason: psg.BlockedByQuota, Job: psg.JobID{Job: "a"}}, {Reason: psg.BlockedByHold}}}
 	w.lookBlocked(t.Context(), nomad)
 	nomad.refuse = errors.New("Nomad is away")
 	w.lookBlocked(t.Context(), nomad)
 	if got := w.Blocked(); got[psg.BlockedByHold] != 2 || got[psg.BlockedByQuota] != 1 {
 		t.Errorf("blocked %v, want what was seen last", got)
+	}
+	if of := w.Blockages(psg.JobID{Job: "a"}); len(of) != 1 || of[0].Reason != psg.BlockedByQuota {
+		t.Errorf("of one job: %+v", of)
 	}
 }

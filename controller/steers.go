@@ -17,15 +17,16 @@ type steers struct {
 	news   chan struct{} // holds a token while there is something new to look at
 	moving chan struct{} // holds a token while a request for moves is carried out
 
-	mu       sync.Mutex
-	to       Orchestrator // nil while nobody attends: then nothing is noted
-	jobs     map[psg.JobID]*steerJob
-	shifts   map[psg.JobID]*shift // that run; each has its entry in jobs
-	records  []*record            // of moves that have yet to end
-	finished []psg.Move           // the last that have, oldest first; at most maxFinished
-	landings map[psg.NodeID]*landing
-	blocked  map[psg.BlockReason]int // never changed, only replaced
-	figures  SteerFigures
+	mu        sync.Mutex
+	to        Orchestrator // nil while nobody attends: then nothing is noted
+	jobs      map[psg.JobID]*steerJob
+	shifts    map[psg.JobID]*shift // that run; each has its entry in jobs
+	records   []*record            // of moves that have yet to end
+	finished  []psg.Move           // the last that have, oldest first; at most maxFinished
+	landings  map[psg.NodeID]*landing
+	blocked   map[psg.BlockReason]int // as of the last look; never changed, only replaced
+	blockages []psg.Blockage          // likewise
+	figures   SteerFigures
 }
 
 type steerJob struct {
@@ -73,7 +74,8 @@ func (c *Controller) Figures() SteerFigures {
 func (s *steers) open(to Orchestrator) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.to, s.records, s.finished, s.blocked = to, nil, nil, nil
+	s.to, s.records, s.finished = to, nil, nil
+	s.blocked, s.blockages = nil, nil
 	clear(s.landings)
 	clear(s.jobs)
 	clear(s.shifts)

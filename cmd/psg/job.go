@@ -65,7 +65,9 @@ func jobExplainCommand() *command {
 		help: `
 Prints, for each instance of the job, its state, node and what made that node the
 best; for one that is not placed how many nodes each reason excludes, the nodes
-that come nearest, and single changes of which each would have made it fit.`,
+that come nearest, and single changes of which each would have made it fit. What
+Nomad's blocked evaluations of the job wait for stands last, as it was seen within
+the last half minute.`,
 		define: func(flags *flag.FlagSet) {
 			out.define(flags)
 			at.define(flags)
@@ -83,7 +85,11 @@ that come nearest, and single changes of which each would have made it fit.`,
 			if err != nil {
 				return err
 			}
-			if len(asks) == 0 {
+			blocked, err := blockages(c.ctx, at, namespace, args[0])
+			if err != nil {
+				return err
+			}
+			if len(asks) == 0 && len(blocked) == 0 {
 				return fmt.Errorf("no instance of job %q in namespace %q has asked for a place", args[0], namespace)
 			}
 			return out.print(c.stdout, asks, func(w io.Writer) error {
@@ -91,7 +97,7 @@ that come nearest, and single changes of which each would have made it fit.`,
 				for i := range asks {
 					errs = append(errs, explain(w, &asks[i]))
 				}
-				return errors.Join(errs...)
+				return errors.Join(append(errs, explainBlocked(w, blocked))...)
 			})
 		},
 	}

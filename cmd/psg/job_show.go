@@ -58,3 +58,12 @@ func tally(states map[psg.State]int) string {
 	}
 	return cmp.Or(strings.Join(parts, ", "), "none")
 }
+
+// explainBlocked writes what Nomad's blocked evaluations wait for.
+func explainBlocked(w io.Writer, blocked []psg.Blockage) error {
+	p := &printer{w: w}
+	for _, b := range blocked {
+		p.line("blocked in Nomad\t%s\t%s: %s", b.Group, b.Reason, b.Text)
+	}
+	return p.err
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -37,6 +39,10 @@ const maxPlanRequest = 64 << 20
 func withRegistrations(rest http.Handler, decider *controller.Controller) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", rest)
+	mux.HandleFunc("GET /v1/blocked", func(w http.ResponseWriter, r *http.Request) {
+		of := psg.JobID{Namespace: cmp.Or(r.URL.Query().Get("namespace"), "default"), Job: r.URL.Query().Get("job")}
+		rpc.WriteJSON(w, http.StatusOK, decider.Blockages(of))
+	})
 	mux.Handle("POST /v1/node/{id}/rebalance", jsonOnly(rebalance(decider)))
 	mux.Handle("POST /v1/preempt", jsonOnly(preempt(decider)))
 	post := func(path string, answer func(context.Context, planRequest) (any, error)) {
@@ -76,6 +82,22 @@ func jsonOnly(next http.HandlerFunc) http.Handler {
 		}
 		next(w, r)
 	})
+}
+
+// blockages asks a controller what Nomad's blocked evaluations of a job wait for.
+func blockages(ctx context.Context, at address, namespace, job string) ([]psg.Blockage, error) {
+	query := url.Values{"namespace": {namespace}, "job": {job}}.Encode()
+	client := &http.Client{Timeout: 10 * time.Second}
+	var errs []error
+	for one := range strings.SplitSeq(string(at), ",") {
+		var found []psg.Blockage
+		err := exchange(ctx, client, http.MethodGet, strings.TrimSuffix(one, "/")+"/v1/blocked?"+query, nil, &found)
+		if !errors.Is(err, psg.ErrUnavailable) {
+			return found, err
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
 }
 
 // planClient asks the controllers, the one that answered last first. It

@@ -77,7 +77,11 @@ func TestUpgrade_OldGatesAskANewController(t *testing.T) {
 	g.register(gated("denied", 1, denied))
 	g.until(20*time.Second, "an old gate tells the reason", func() bool {
 		for _, a := range g.allocs("denied") {
-			for _, event := range a.TaskStates["gate"].Events {
+			gate := a.TaskStates["gate"]
+			if gate == nil {
+				continue
+			}
+			for _, event := range gate.Events {
 				if strings.Contains(event.DisplayMessage, "is not of class none") {
 					return true
 				}
