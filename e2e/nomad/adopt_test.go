@@ -1,6 +1,7 @@
 package nomad_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -35,6 +36,34 @@ func TestElsewhere_IsBroughtToWherePolicyAllowsIt(t *testing.T) {
 	})
 	g.Run("held gang", g.gang)
 	g.Run("held parent", g.parent)
+	g.Run("rescheduled away by a penalty", g.penalty)
+}
+
+// penalty has a task fail once on the only node where its job may run. Nomad
+// then prefers any other; PSG brings it back.
+func (g *grid) penalty(t *testing.T) {
+	if err := g.empty(); err != nil {
+		t.Fatal(err)
+	}
+	g.register(Pinned(sleeper("full", 1, 7500, 64), g.nodes[2]))
+	g.until(10*time.Second, "one node of class b is full", func() bool { return g.total(g.runningOn("full")) == 1 })
+	job := gated("penalized", 1, classB())
+	job.TaskGroups[0].Tasks[0].Resources.CPU = new(1000)
+	job.TaskGroups[0].Tasks[0].Config = map[string]any{"command": "/bin/sh",
+		"args": []string{"-c", "test -e " + g.volume() + "/once && exec sleep 3600; touch " + g.volume() + "/once; exit 1"}}
+	job.TaskGroups[0].RestartPolicy = &api.RestartPolicy{Attempts: new(0), Mode: new("fail")}
+	job.TaskGroups[0].ReschedulePolicy = &api.ReschedulePolicy{Attempts: new(0), Interval: new(time.Duration(0)), Delay: new(5 * time.Second), DelayFunction: new("constant"), Unlimited: new(true)}
+	job.Type, job.Update = new(api.JobTypeBatch), nil
+	g.register(job)
+	g.until(60*time.Second, "it runs again on class b", func() bool { return g.runningOn("penalized")[psg.NodeID(g.nodes[1])] == 1 })
+	all, _, err := g.client.Jobs().Allocations("penalized", true, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(all, func(a *api.AllocationListStub) bool { return a.ClientStatus == api.AllocClientStatusFailed }) {
+		t.Error("nothing had failed")
+	}
+	g.steady("penalized", time.Second)
 }
 
 // parent shows that the hold of a job whose children run is not left to them:

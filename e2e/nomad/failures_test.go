@@ -21,6 +21,7 @@ import (
 // without a controller, are tested in e2e/gate; an expired token in TestSecure;
 // killed leaders and NATS servers under load in e2e/chaos.
 func TestFailures(t *testing.T) {
+	t.Parallel() // it has a region of its own
 	g := openRegion(t, layout{servers: 3, nodes: three(), bus: true, quick: true})
 	g.register(gated("web", 2, classB()))
 	g.settled("web", 2)

@@ -1,6 +1,7 @@
 package nomad_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -52,6 +53,79 @@ func TestProxy(t *testing.T) {
 	g.Run("D5 the same job every minute changes nothing", func(t *testing.T) { g.again(t, through, address) })
 	g.Run("a gang without room is held, and started as a whole", func(t *testing.T) { g.heldGang(t, through) })
 	g.Run("what PSG does not manage passes untouched", func(t *testing.T) { g.passes(t, through, address) })
+	g.Run("namespaces, regions and chunked bodies", func(t *testing.T) { g.addressed(t, through, address) })
+}
+
+// addressed says in each of Nomad's ways where a job is to go.
+func (g *grid) addressed(t *testing.T, through *api.Client, address string) {
+	if _, err := g.client.Namespaces().Register(&api.Namespace{Name: "ml"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	bad := gated("there", 1, map[string]any{"labels": map[string]string{"forbidden": "by test"}})
+	for name, where := range map[string]api.WriteOptions{
+		"namespace": {Namespace: "ml"}, "region": {Region: "global"}, "both": {Namespace: "ml", Region: "global"},
+	} {
+		if _, _, err := through.Jobs().Register(bad, &where); err == nil || !strings.Contains(err.Error(), "forbidden: by test") {
+			t.Errorf("%s: %v, want policy's reason", name, err)
+		}
+	}
+	if _, _, err := through.Jobs().Register(bad, &api.WriteOptions{Region: "elsewhere"}); err == nil || !strings.Contains(err.Error(), "No path to region") {
+		t.Errorf("a job for another region: %v, want Nomad's answer", err)
+	}
+	good, err := json.Marshal(map[string]any{"Job": gated("there", 2, classB())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, write := io.Pipe() // of no known length: sent in chunks
+	go func() {
+		for len(good) > 0 {
+			n := min(100, len(good))
+			if _, err := write.Write(good[:n]); err != nil {
+				return
+			}
+			good = good[n:]
+		}
+		write.Close()
+	}()
+	request, err := http.NewRequest(http.MethodPut, address+"/v1/jobs?namespace=ml", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		t.Fatalf("registration in chunks: %s", response.Status)
+	}
+	in := &api.QueryOptions{Namespace: "ml"}
+	g.until(20*time.Second, "it runs in the namespace", func() bool {
+		allocs, _, err := g.client.Jobs().Allocations("there", false, in)
+		return err == nil && len(allocs) == 2 && !slices.ContainsFunc(allocs, func(a *api.AllocationListStub) bool {
+			main := a.TaskStates["main"]
+			return main == nil || main.State != "running" || a.NodeID == g.nodes[0]
+		})
+	})
+	job, _, err := g.client.Jobs().Info("there", in)
+	if err != nil || *job.Version != 0 || !shim.Steered(job) {
+		t.Errorf("version %d, steered %t (%v), want it steered in its first version", *job.Version, shim.Steered(job), err)
+	}
+	g.until(20*time.Second, "its deployment is done", func() bool {
+		last, _, err := g.client.Jobs().LatestDeployment("there", in)
+		return err == nil && last != nil && last.Status == api.DeploymentStatusSuccessful
+	})
+	if out, err := g.nomad(address, "job", "scale", "-namespace", "ml", "-detach", "there", "g", "1"); err != nil {
+		t.Errorf("scale in a namespace: %v\n%s", err, out)
+	}
+	page, err := http.Get(address + "/ui/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page.Body.Close()
+	if page.StatusCode != http.StatusOK || !strings.HasPrefix(page.Header.Get("Content-Type"), "text/html") {
+		t.Errorf("Nomad's page: %s, %v", page.Status, page.Header)
+	}
 }
 
 func (g *grid) anyID(t *testing.T, through *api.Client) {
@@ -197,18 +271,12 @@ func (g *grid) again(t *testing.T, through *api.Client, address string) {
 	if now := g.ids("pipeline"); !slices.Equal(now, allocs) {
 		t.Errorf("allocations %v became %v", allocs, now)
 	}
-	out, err := g.nomad(address, "job", "plan", file)
-	if err != nil || strings.Contains(out, "+/-") || strings.Contains(out, "steer") || strings.Contains(out, "node.unique.id") {
-		t.Errorf("plan of the same file shows changes (%v):\n%s", err, out)
-	}
+	g.planAgrees(t, address, file, "")
 	changed := strings.Replace(webHCL, "memory = 32", "memory = 33", 1)
 	if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, _ = g.nomad(address, "job", "plan", file)
-	if !strings.Contains(out, "MemoryMB") || strings.Contains(out, "Spread") || strings.Contains(out, "Affinity") || strings.Contains(out, "Template") {
-		t.Errorf("plan of a change of memory shows:\n%s", out)
-	}
+	g.planAgrees(t, address, file, "MemoryMB")
 	kept, _, err := through.Jobs().Submission("pipeline", 0, nil)
 	if err != nil || kept.Source != webHCL {
 		t.Errorf("source kept: %v, %v", kept, err)
@@ -221,6 +289,31 @@ func (g *grid) again(t *testing.T, through *api.Client, address string) {
 		t.Errorf("healthy_deadline is %v", *group.Update.HealthyDeadline)
 	}
 	g.purge("pipeline")
+}
+
+// planAgrees checks that nomad job plan through the proxy and psg job plan show
+// a change of the user's, or none if it is empty, and nothing of PSG's.
+func (g *grid) planAgrees(t *testing.T, address, file, change string) {
+	t.Helper()
+	byNomad, err := g.nomad(address, "job", "plan", file)
+	if change == "" && err != nil {
+		t.Errorf("nomad job plan of the same file: %v", err)
+	}
+	byPSG, err := g.psg("job", "plan", file)
+	if change == "" && err != nil {
+		t.Errorf("psg job plan of the same file: %v", err)
+	}
+	for who, out := range map[string]string{"nomad": byNomad, "psg": byPSG} {
+		diff, _, _ := strings.Cut(out, "Nomad's dry run:") // then psg tells of placement
+		if strings.Contains(diff, "+/-") != (change != "") || !strings.Contains(diff, change) {
+			t.Errorf("%s job plan, want the change %q and no other:\n%s", who, change, out)
+		}
+		for _, ours := range []string{"psg-steer", "node.unique.id", "Spread", "Affinity", "Template", "LogConfig"} {
+			if strings.Contains(diff, ours) {
+				t.Errorf("%s job plan shows %s:\n%s", who, ours, out)
+			}
+		}
+	}
 }
 
 func (g *grid) heldGang(t *testing.T, through *api.Client) {

@@ -87,7 +87,7 @@ func newRegion(dir string, l layout) (*region, error) {
 		a.Config = serverConfig(l, peers)
 	}
 	for i, a := range r.clients {
-		a.Config = r.clientConfig(l.nodes[i])
+		a.Config = r.clientConfig(l.nodes[i], ownPlugins(a))
 	}
 	r.entry = r.servers[0]
 	if l.servers > 1 {
@@ -118,7 +118,7 @@ func serverConfig(l layout, peers []string) map[string]any {
 }
 
 // clientConfig is that of a client with PSG's driver and a host volume.
-func (r *region) clientConfig(n node) map[string]any {
+func (r *region) clientConfig(n node, plugins string) map[string]any {
 	var servers []string
 	for _, s := range r.servers {
 		servers = append(servers, s.RPC)
@@ -134,7 +134,7 @@ func (r *region) clientConfig(n node) map[string]any {
 			"host_volume": map[string]any{"shared": map[string]any{"path": r.volume()}},
 			"options":     map[string]string{"fingerprint.denylist": "env_aws,env_azure,env_gce,env_digitalocean,consul,vault,cni,bridge"},
 		},
-		"plugin_dir": r.pluginDir(),
+		"plugin_dir": plugins,
 		"plugin": []any{
 			map[string]any{"raw_exec": map[string]any{"config": map[string]any{"enabled": true}}},
 			map[string]any{"nomad-driver-psg": map[string]any{"config": plugin}},
@@ -148,16 +148,27 @@ func (r *region) clientConfig(n node) map[string]any {
 	return config
 }
 
-func (r *region) volume() string    { return filepath.Join(r.dir, "volume") }
+func (r *region) volume() string { return filepath.Join(r.dir, "volume") }
+
+// pluginDir holds the plugins.
 func (r *region) pluginDir() string { return filepath.Join(r.dir, "plugins") }
+
+// ownPlugins is where a client looks for plugins, a link to pluginDir: it shows in
+// the command lines of those it runs, by which they are found should the client
+// be killed.
+func ownPlugins(a *e2e.Agent) string { return filepath.Join(a.Dir, "plugins") }
 
 // plugins links the plugins where the clients look.
 func (r *region) plugins() error {
-	return errors.Join(
+	errs := []error{
 		os.MkdirAll(r.pluginDir(), 0o755), os.MkdirAll(r.volume(), 0o755),
 		os.Symlink(programs.Driver, filepath.Join(r.pluginDir(), "nomad-driver-psg")),
 		os.Symlink(programs.Cards, filepath.Join(r.pluginDir(), "cards")),
-	)
+	}
+	for _, a := range r.clients {
+		errs = append(errs, os.MkdirAll(a.Dir, 0o755), os.Symlink(r.pluginDir(), ownPlugins(a)))
+	}
+	return errors.Join(errs...)
 }
 
 // start runs everything and returns when the controller knows every node.

@@ -105,6 +105,7 @@ func (r *region) giveToken(token string) error {
 // TestSecure takes the whole path on a cluster with ACLs and mTLS: proxy, gate,
 // controller and its own token.
 func TestSecure(t *testing.T) {
+	t.Parallel() // it has a region of its own
 	g := openRegion(t, layout{secure: true, nodes: three()[:2]})
 	g.Run("the proxy has the caller's rights and no others", g.callersRights)
 	g.Run("PSG's policy suffices to steer", g.steersWithItsPolicy)

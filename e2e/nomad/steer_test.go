@@ -26,37 +26,57 @@ func sleeper(id string, count, cpu, memory int) *api.Job {
 
 // TestSteer_PlacesWhereHinted registers jobs of 1 to 5 instances with a random
 // distribution over three unevenly loaded nodes, with and without constraints,
-// affinities and spreads of the user's own, and counts how many land exactly.
+// affinities and spreads of the user's own, and counts how many land exactly,
+// under each of Nomad's scheduler algorithms.
 func TestSteer_PlacesWhereHinted(t *testing.T) {
-	c := use(t)
-	rng := rand.New(rand.NewPCG(1, 2))
-	for i, node := range c.nodes { // uneven load
-		load := Pinned(sleeper(fmt.Sprint("load", i), 1, 500+1500*i, 600+1500*(2-i)), node)
-		c.register(load)
+	g := use(t)
+	for i, node := range g.nodes { // uneven load
+		g.register(Pinned(sleeper(fmt.Sprint("load", i), 1, 500+1500*i, 600+1500*(2-i)), node))
 	}
+	t.Cleanup(func() { g.schedule(t, api.SchedulerAlgorithmBinpack) })
+	for seed, algorithm := range []api.SchedulerAlgorithm{api.SchedulerAlgorithmBinpack, api.SchedulerAlgorithmSpread} {
+		t.Run(string(algorithm), func(t *testing.T) {
+			g.schedule(t, algorithm)
+			g.hints(t, rand.New(rand.NewPCG(1, uint64(seed))), string(algorithm))
+		})
+	}
+}
+
+// schedule has Nomad choose nodes by an algorithm.
+func (g *grid) schedule(t *testing.T, algorithm api.SchedulerAlgorithm) {
+	t.Helper()
+	_, _, err := g.client.Operator().SchedulerSetConfiguration(&api.SchedulerConfiguration{
+		SchedulerAlgorithm: algorithm, MemoryOversubscriptionEnabled: true,
+	}, nil)
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func (g *grid) hints(t *testing.T, rng *rand.Rand, name string) {
 	const tries = 100
 	exact := 0
 	for i := range tries {
-		id := fmt.Sprint("job", i)
+		id := fmt.Sprint(name, i)
 		count := 1 + i%5
 		job := sleeper(id, count, 100+rng.IntN(800), 64+rng.IntN(800))
-		users(rng, job, c.nodes)
+		users(rng, job, g.nodes)
 		want := psg.Hint{}
 		for range count {
-			want[psg.NodeID(c.nodes[rng.IntN(3)])]++
+			want[psg.NodeID(g.nodes[rng.IntN(3)])]++
 		}
-		c.register(shim.Steer(job, map[string]psg.Hint{"g": want}))
-		c.until(10*time.Second, id+" is placed", func() bool { return len(c.allocs(id)) == count })
+		g.register(shim.Steer(job, map[string]psg.Hint{"g": want}))
+		g.until(10*time.Second, id+" is placed", func() bool { return len(g.allocs(id)) == count })
 		got := psg.Hint{}
-		for _, a := range c.allocs(id) {
+		for _, a := range g.allocs(id) {
 			got[psg.NodeID(a.NodeID)]++
 		}
 		if maps.Equal(got, want) {
 			exact++
 		} else {
-			t.Logf("%s: got %v, want %v", id, c.short(got), c.short(want))
+			t.Logf("%s: got %v, want %v", id, g.short(got), g.short(want))
 		}
-		c.purge(id)
+		g.purge(id)
 	}
 	t.Logf("%d of %d placements are exactly as hinted", exact, tries)
 	if exact < 95*tries/100 {

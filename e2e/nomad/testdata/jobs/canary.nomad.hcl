@@ -7,7 +7,7 @@ job "canary" {
     count = 3
     update {
       canary           = 1
-      max_parallel     = 1
+      max_parallel     = 2
       min_healthy_time = "0s"
       health_check     = "task_states"
     }
