@@ -20,7 +20,7 @@ func families(stderr io.Writer) []*family {
 		{"audit", "List and verify what was decided", stderr},
 		{"bus", "Issue credentials for the bus", stderr},
 		{"job", "Register, show and explain jobs, and make room for them", stderr},
-		{"node", "Show and empty nodes", stderr},
+		{"node", "Show and empty nodes, and order their agents", stderr},
 		{"policy", "Check, sign and test policy bundles, and see those in force", stderr},
 		{"shim", "Serve and leave Nomad", stderr},
 		{"simulate", "Replay published traces", stderr},

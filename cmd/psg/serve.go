@@ -97,6 +97,7 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 	self := config.self(grpcListener.Addr(), httpListener.Addr())
 	head := &anchor{log: config.log}
 	var decider *controller.Controller
+	var agents *controller.Agents
 	decider, err = controller.New(transport.Ledger(), rules.inForce, config.jobs(), controller.Config{
 		Name:   config.name,
 		Log:    config.log,
@@ -107,7 +108,7 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 				config.log.Warn("order not published", "error", err)
 			}
 		},
-		Duties: func(ctx context.Context) error { return config.lead(ctx, decider, transport, rules, head) },
+		Duties: func(ctx context.Context) error { return config.lead(ctx, decider, agents, transport, rules, head) },
 	})
 	if err != nil {
 		grpcListener.Close()
@@ -115,13 +116,16 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 		return err
 	}
 
+	agents = controller.NewAgents(decider, transport.PublishOrder)
+
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return ended(ctx, decider.Run(ctx)) })
+	group.Go(func() error { return ended(ctx, transport.WatchReports(ctx, agents.Reported)) })
 	group.Go(func() error {
 		return rpc.NewServer(decider, decider).Moving(decider).Preempting(decider).Serve(ctx, grpcListener, config.tls)
 	})
 	group.Go(func() error {
-		return rpc.ServeREST(ctx, httpListener, withPolicies(withRegistrations(rpc.REST(config.reader(decider), head, rules, steeringOf(decider)), decider), rules, decider, config.log))
+		return rpc.ServeREST(ctx, httpListener, withPolicies(withRegistrations(withOrders(rpc.REST(config.reader(decider), head, rules, steeringOf(decider), reportMetrics{agents}), agents), decider), rules, decider, config.log))
 	})
 	group.Go(func() error { return ended(ctx, observe(ctx, transport, decider.Observe, config.log)) })
 	group.Go(func() error { return reloading(ctx, reload, rules, config.log, decider) })
@@ -134,14 +138,15 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 	return group.Wait()
 }
 
-// lead does what only the leader does beside its cycles: it audits, watches
-// Nomad, which it lists anew, and steers.
-func (c serveConfig) lead(ctx context.Context, decider *controller.Controller, transport *bus.Bus, rules *rulebook, head *anchor) error {
+// lead does what only the leader does beside its cycles: it audits, entrusts
+// agents, watches Nomad, which it lists anew, and steers.
+func (c serveConfig) lead(ctx context.Context, decider *controller.Controller, agents *controller.Agents, transport *bus.Bus, rules *rulebook, head *anchor) error {
 	if err := rules.report(ctx, decider); err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return ended(ctx, transport.Audit().Project(ctx, ledger.Audit, head.note)) })
+	group.Go(func() error { return ended(ctx, agents.Entrust(ctx)) })
 	if c.nomad != nil {
 		group.Go(func() error { return ended(ctx, c.watch(ctx, decider)) })
 		group.Go(func() error { return ended(ctx, decider.Steer(ctx, shim.NewEnactor(c.nomad))) })
