@@ -144,6 +144,7 @@ func (a *Agent) Run(ctx context.Context) error {
 			return nil
 		case <-timer.C:
 		case <-a.config.Orders.urgent():
+			a.collector.hurry()
 		}
 		now := time.Now()
 		interval := a.observe(now)

@@ -213,6 +213,7 @@ func (o *Orders) heal(act heal.Act) {
 		return
 	}
 	at, limit, trusted := o.healer.limit(act)
+	limit = possible(limit, o.tenants.of(act.Alloc))
 	r := psg.Report{
 		Node: o.config.Node, Kind: psg.Throttle, Epoch: at.Epoch, Sequence: at.Sequence,
 		Alloc: act.Alloc, Unasked: true, State: psg.ReportDone, Reason: act.Why, Until: now.Add(healLease),
@@ -236,6 +237,20 @@ func (o *Orders) heal(act heal.Act) {
 	}
 	r.At = time.Now()
 	o.tell(r)
+}
+
+// possible leaves out what an allocation has no control group for; what cannot be
+// held back in I/O or memory is held back in CPU, and so in those too.
+func possible(l hand.Limit, tasks []tenant) hand.Limit {
+	for _, t := range tasks {
+		if t.groups.IO == "" && l.ReadBps > 0 {
+			l.ReadBps, l.WriteBps, l.Cores = 0, 0, max(l.Cores, leastCores)
+		}
+		if t.groups.Memory == "" && l.MemoryMB > 0 {
+			l.MemoryMB, l.Cores = 0, max(l.Cores, leastCores)
+		}
+	}
+	return l
 }
 
 // limit is an allocation's floor, in what it is to be held in, and the mandate

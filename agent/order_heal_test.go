@@ -100,6 +100,24 @@ func TestHeal_YieldsToOrders(t *testing.T) {
 	s.holds("main", "cpu.max", "37500 100000")
 }
 
+// TestHeal_InWhatItCan: Nomad's raw_exec has no control group for I/O on version 1.
+func TestHeal_InWhatItCan(t *testing.T) {
+	s := newSite(t)
+	o := s.start()
+	bare := s.use(batchAlloc, "main", 75)
+	bare.Cgroups.IO = ""
+	o.tenants.see([]Use{bare})
+	s.carries(o, entrusted(1), psg.ReportDone, "")
+	disk := blamed
+	disk.What = [heal.Resources]bool{heal.IO: true}
+	o.heal(disk)
+	s.holds("main", "cpu.max", "2000 100000")
+	s.holds("main", "io.max", "")
+	if r := s.told(o); r.State != psg.ReportDone {
+		t.Errorf("told %+v", r)
+	}
+}
+
 func TestHeal_OnlyReports(t *testing.T) {
 	s := newSite(t)
 	config := s.config()

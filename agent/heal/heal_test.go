@@ -271,3 +271,33 @@ func TestNoisy_NotByTheVictimsOwnDoing(t *testing.T) {
 		t.Errorf("the node is noisy although the victim's quota holds it back: %q", n.d.Blame())
 	}
 }
+
+// TestObserve_ANewNeighbour: one that came with the harm is to blame, one that had
+// been at it for a while is not.
+func TestObserve_ANewNeighbour(t *testing.T) {
+	for name, test := range map[string]struct {
+		before time.Duration // that it has run when the victim begins to suffer
+		use    float64
+		blamed bool
+	}{
+		"at once":         {step, 1.8, true},
+		"a second":        {time.Second, 1.8, true},
+		"little, a while": {6 * time.Second, 0.35, false},
+		"much, for long":  {time.Minute, 1.8, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := quietNode(t)
+			delete(n.allocs, "batch")
+			n.run(5 * time.Second)
+			n.allocs["batch"] = &Alloc{ID: "batch", Use: Amounts{test.use, 10, 0}}
+			n.run(test.before)
+			n.latency = ill
+			n.run(time.Second)
+			if test.blamed {
+				n.one("batch", true)
+			} else {
+				n.none("held")
+			}
+		})
+	}
+}

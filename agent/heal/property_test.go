@@ -113,11 +113,11 @@ func (h *hostile) charges() []psg.Charge {
 // that does not yield, and lets go of everybody with the mandate.
 func TestObserve_KeepsItsPromisesWhateverItReads(t *testing.T) {
 	holds := 0
-	for seed := range uint64(40) {
+	for seed := range uint64(16) {
 		h := &hostile{rng: rand.New(rand.NewPCG(seed, 6)), now: time.Unix(0, 0)}
 		d := New()
 		p := &promise{t: t, held: map[psg.AllocID]bool{}}
-		for i := range 4000 {
+		for i := range 3000 {
 			if i%700 == 0 || h.rng.IntN(2000) == 0 {
 				var given []psg.Charge
 				if h.rng.IntN(5) > 0 {

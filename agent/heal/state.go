@@ -31,10 +31,12 @@ const (
 	goodPressure = 15
 )
 
-// How fast use is followed: what is recent, and what is usual.
+// How fast use is followed: what is recent, and what is usual. Of what is new, it
+// is usual to use nothing, which counts like as much time as newly.
 const (
 	recently = 300 * time.Millisecond
 	usually  = 30 * time.Second
+	newly    = 3 * time.Second
 )
 
 // state is what is known of one allocation.
@@ -43,7 +45,8 @@ type state struct {
 	seen time.Time
 
 	recent    Amounts // NaN until measured
-	usual     Amounts // of what is new: nothing
+	usual     Amounts
+	learned   time.Duration // that usual was followed for
 	throttled float64
 
 	moods   uint8 // a bit for each of the last few: bad; the newest lowest
@@ -73,8 +76,11 @@ func (s *state) measure(a *Alloc, passed time.Duration) {
 	}
 }
 
+// learn follows what is usual: the mean of all the time at first, later one that
+// fades.
 func (s *state) learn(passed time.Duration) {
-	weight := share(passed, usually)
+	s.learned += passed
+	weight := min(1, float64(passed)/float64(min(newly+s.learned, usually)))
 	for r, recent := range s.recent {
 		if known(recent) {
 			s.usual[r] += weight * (recent - s.usual[r])

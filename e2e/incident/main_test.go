@@ -15,6 +15,7 @@ var (
 	incidents = flag.Int("incidents", 0, "incidents per kind and arm to measure; 0 measures none")
 	arms      = flag.String("arms", "baseline,equal,psg", "arms to measure, by comma")
 	kinds     = flag.String("kinds", "cpu,memory,io", "kinds of incident to measure, by comma")
+	whole     = flag.Int("whole", 5, "blocks for one in which PSG's arm is followed for the minute that the antagonist's work is counted over; 0: none is")
 	seed      = flag.Uint64("seed", 1, "of the order, the phases and the ways to stop; one seed gives the same blocks for all arms")
 	out       = flag.String("out", "", "file that outcomes are added to, one JSON object a line")
 	from      = flag.String("from", "", "files of outcomes, by comma, to report on beside what is measured now")

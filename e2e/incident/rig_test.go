@@ -30,9 +30,13 @@ const (
 	coreMHz = 2000
 	// sharedMB is the memory that all tasks of the rig share.
 	sharedMB = 256
-	// weight is that of the rig's tasks together against all else on the machine,
-	// of which each process has 1024.
-	weight = 16 * 1024
+	// weight is that of the rig as a whole against all else on the machine, of which
+	// each process has 1024: the most there is, since what else runs is no part of
+	// what is measured.
+	weight = 256 * 1024
+	// partWeight is that of the agent, and of the judge, beside the tasks, which have
+	// what they ask for in MHz.
+	partWeight = 1024
 )
 
 var controllers = []string{"cpu", "cpuacct", "memory", "blkio", "freezer"}
@@ -41,6 +45,7 @@ var controllers = []string{"cpu", "cpuacct", "memory", "blkio", "freezer"}
 type rig struct {
 	*testing.T
 	parent string
+	agents string // CPU group of the agent
 	dir    string
 	nats   *server.Server
 	bus    *bus.Bus
@@ -66,6 +71,8 @@ func newRig(t *testing.T) *rig {
 	}
 	r.set(filepath.Join(cgroups, "cpu", r.parent, "cpu.shares"), weight)
 	r.set(filepath.Join(cgroups, "memory", r.parent, "memory.limit_in_bytes"), sharedMB<<20)
+	r.agents = r.part("agent")
+	r.enter(r.part("judge"))
 	var err error
 	if r.nats, err = server.Start(server.Config{Dir: filepath.Join(r.dir, "nats"), Listen: "127.0.0.1:0"}); err != nil {
 		t.Fatal(err)
@@ -77,6 +84,23 @@ func newRig(t *testing.T) *rig {
 	t.Cleanup(r.bus.Close)
 	r.listen()
 	return r
+}
+
+// part makes a CPU group for what belongs to the rig and is no task.
+func (r *rig) part(name string) string {
+	r.Helper()
+	dir := filepath.Join(cgroups, "cpu", r.parent, name)
+	r.makeGroup(dir)
+	r.set(filepath.Join(dir, "cpu.shares"), partWeight)
+	return dir
+}
+
+// enter moves this process to a CPU group until the test ends.
+func (r *rig) enter(dir string) {
+	r.Helper()
+	self := strconv.Itoa(os.Getpid())
+	r.set(filepath.Join(dir, "cgroup.procs"), self)
+	r.Cleanup(func() { r.set(filepath.Join(cgroups, "cpu", "cgroup.procs"), self) })
 }
 
 // listen keeps what the agent reports until the test ends.
@@ -248,7 +272,7 @@ func (r *rig) startAgentAs(user uint32, args ...string) *agentProcess {
 		r.Fatal(err)
 	}
 	defer log.Close()
-	a.cmd = exec.Command(built.agent, append([]string{
+	a.cmd = exec.Command("sh", append([]string{"-c", "echo $$ > " + r.agents + `/cgroup.procs; exec "$@"`, "sh", built.agent,
 		"-node", string(nodeID), "-nats", r.nats.ClientURL(), "-state-dir", filepath.Join(r.dir, "state"),
 	}, args...)...)
 	a.cmd.Stdout, a.cmd.Stderr = log, log

@@ -84,7 +84,7 @@ const (
 func piece(kind, file string) (func() error, error) {
 	switch kind {
 	case "cpu":
-		return func() error { spin(4); return nil }, nil
+		return func() error { spin(6); return nil }, nil
 	case "memory":
 		f, err := create(file, hotMB, 0)
 		return func() error { return readPages(f, hotMB, hotPages) }, err
@@ -208,7 +208,7 @@ const (
 	cpuThreads       = 8
 	streamMB         = 768
 	streamThreads    = 4
-	directThreads    = 8
+	directThreads    = 32
 	antagonistMB     = 256
 	unitMilliseconds = 20
 )
