@@ -146,7 +146,7 @@ func TestObserve_KeepsItsPromisesWhateverItReads(t *testing.T) {
 			t.Fatalf("seed %d: %v are held without a mandate", seed, p.held)
 		}
 	}
-	if holds < 100 {
+	if holds < 40 {
 		t.Errorf("%d holds in all: the readings are too tame to show anything", holds)
 	}
 }
