@@ -183,3 +183,47 @@ func TestObserve_ForgetsWhoIsGone(t *testing.T) {
 		t.Errorf("%d allocations are remembered", len(d.known))
 	}
 }
+
+// TestObserve_AnAdversaryCannotMakeItFlap: neighbours that take turns, each quiet
+// as long as it is held and at it again once nobody is.
+func TestObserve_AnAdversaryCannotMakeItFlap(t *testing.T) {
+	const neighbours = 8
+	given := []psg.Charge{{Alloc: "victim", Protected: true, Probe: &psg.Probe{Interval: step, Objective: objective}}}
+	for i := range neighbours {
+		given = append(given, psg.Charge{Alloc: psg.AllocID(fmt.Sprint("n", i)), Yields: true})
+	}
+	d, now, turn, holds := New(), time.Unix(0, 0), 0, 0
+	d.Entrust(given)
+	p := &promise{t: t, held: map[psg.AllocID]bool{}, charges: map[psg.AllocID]psg.Charge{}}
+	for _, c := range given {
+		p.charges[c.Alloc] = c
+	}
+	for range int(2 * Span / step) {
+		now = now.Add(step)
+		took := ill
+		if len(p.held) > 0 {
+			took = well
+		}
+		r := Reading{At: now, Pressure: Amounts{90, 0, 0}}
+		for i := range neighbours {
+			use := 0.0
+			if i == turn%neighbours && len(p.held) == 0 {
+				use = 2
+			}
+			r.Allocs = append(r.Allocs, Alloc{ID: psg.AllocID(fmt.Sprint("n", i)), Use: Amounts{use, 0, 0}})
+		}
+		r.Allocs = append(r.Allocs, Alloc{ID: "victim", Use: Amounts{0.1, 0, 0}, Probes: []time.Duration{took}})
+		acts := d.Observe(r)
+		for _, act := range acts {
+			if act.Hold {
+				holds++
+			} else {
+				turn++
+			}
+		}
+		p.check(now, acts)
+	}
+	if holds < MaxHolds {
+		t.Errorf("%d holds: the adversary is too tame to show anything", holds)
+	}
+}
