@@ -58,6 +58,7 @@ says what Nomad refuses.`,
 			flags.StringVar(&key, "tls-key", "", "PEM `file` of its key")
 			flags.StringVar(&tokenFile, "nomad-token-file", "", "`file` with the Nomad token, instead of NOMAD_TOKEN")
 			flags.StringVar(&namespaces, "namespaces", "", "comma-separated `namespaces` in which PSG places jobs; elsewhere it counts and touches nothing; empty for all")
+			flags.DurationVar(&config.improve, "improve", 0, "`time` between two looks for running instances that are better placed elsewhere, which are moved as their groups allow; 0 for never")
 			flags.StringVar(&level, "log-level", "info", "`level`: debug, info, warn or error")
 			flags.BoolVar(&logJSON, "log-json", false, "log JSON")
 		},

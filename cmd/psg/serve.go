@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/nomad/api"
 	"golang.org/x/sync/errgroup"
@@ -42,9 +43,10 @@ type serveConfig struct {
 	advertiseGRPC   string // where others reach grpc; the address it listens on if empty
 	advertiseHTTP   string // where others reach http; likewise
 	tls             *tls.Config
-	nomad           *api.Client  // nil means no Nomad: nodes and workloads are reported by the caller
-	access          *shim.Access // what nomad goes through, if anything tells
-	namespaces      []string     // where jobs are placed; all if empty
+	improve         time.Duration // between two looks for moves that pay; 0 means never
+	nomad           *api.Client   // nil means no Nomad: nodes and workloads are reported by the caller
+	access          *shim.Access  // what nomad goes through, if anything tells
+	namespaces      []string      // where jobs are placed; all if empty
 	log             *slog.Logger
 
 	// ready is told what serves once it does, if set.
@@ -103,6 +105,8 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 		Log:    config.log,
 		Lease:  transport.Lease(self, bus.LeaseTTL),
 		Images: transport.Images(),
+
+		Improvement: controller.Improvement{Every: config.improve},
 		Orders: func(order psg.Order) {
 			if err := transport.PublishOrder(order); err != nil {
 				config.log.Warn("order not published", "error", err)
@@ -151,6 +155,7 @@ func (c serveConfig) lead(ctx context.Context, decider *controller.Controller, a
 		group.Go(func() error { return ended(ctx, c.watch(ctx, decider)) })
 		group.Go(func() error { return ended(ctx, decider.Steer(ctx, shim.NewEnactor(c.nomad))) })
 		group.Go(func() error { return ended(ctx, decider.MakeWay(ctx, shim.NewEnactor(c.nomad))) })
+		group.Go(func() error { return ended(ctx, decider.Improve(ctx)) })
 	}
 	return group.Wait()
 }
