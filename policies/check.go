@@ -84,6 +84,10 @@ func (s *Set) describeTiers(w io.Writer, p *policy) {
 	if p.behind != "" {
 		fmt.Fprintf(w, "  not by closures: %s\n", p.behind)
 	}
+	if p.partial == nil && p.measures() {
+		fmt.Fprintf(w, "  reads measurements pair by pair: beyond %d such pairs a cycle, verdicts are up to %s old, and changes within %g %% wait so long\n",
+			s.config.Budget, s.config.MaxAge, 100*deadband)
+	}
 	if p.partial != nil {
 		s.table.mu.Lock()
 		defer s.table.mu.Unlock()

@@ -25,6 +25,7 @@ type policy struct {
 	rules    []string // of the contract, in its order, that the policy defines
 	reads    reads
 	alone    roots // what reject and protect read, of that
+	paired   roots // what deny and score read
 	warnings []string
 
 	pair       *query // deny and score; nil when it defines neither
@@ -106,7 +107,7 @@ func compilePolicy(spec hclspec.Policy, src string, limits compileLimits) (*poli
 	if p.reads, errs = readsOf(p, limits); errs != nil {
 		return nil, errs
 	}
-	p.alone = p.readBy("reject", "protect")
+	p.alone, p.paired = p.readBy("reject", "protect"), p.readBy("deny", "score")
 	p.warnings = append(p.warnings, p.unusedRules()...)
 	if err := p.prepare(); err != nil {
 		return nil, hclspec.BundleErrors{{Pos: spec.Pos, Problem: fmt.Sprintf("policy %q: %v", spec.Name, err)}}

@@ -3,8 +3,7 @@ package policies
 import (
 	"slices"
 	"sync"
-
-	"github.com/open-policy-agent/opa/v1/ast"
+	"time"
 
 	"github.com/psgrid/psg"
 )
@@ -25,8 +24,20 @@ type memory struct {
 type remembered struct {
 	workload psg.WorkloadID
 	version  uint64
-	view     *view
-	columns  []verdicts // by policy; nil where it was not asked
+	around   *surroundings
+	columns  []opinions // by policy; the zero value where it was not asked
+}
+
+// opinions are what one policy said of each row for one workload: of which
+// document of the node, and when. A verdict that is nil is yet to be given.
+type opinions struct {
+	verdicts verdicts
+	of       []*document
+	at       []time.Time
+}
+
+func newOpinions(rows int) opinions {
+	return opinions{make(verdicts, rows), make([]*document, rows), make([]time.Time, rows)}
 }
 
 // recall returns what is remembered of exactly this version of a workload.
@@ -41,71 +52,53 @@ func (m *memory) recall(w *psg.Workload) *remembered {
 	return nil
 }
 
-// keep remembers, unless the workload's version is 0, which promises nothing.
-// It keeps no view alive for the sake of no verdicts.
-func (m *memory) keep(w *psg.Workload, v *view, columns []verdicts) {
+// keep remembers, unless the workload's version is 0, which promises nothing. It
+// keeps nothing alive for the sake of no verdicts.
+func (m *memory) keep(w *psg.Workload, v *view, columns []opinions) {
 	if w.Version == 0 {
 		return
-	}
-	if !slices.ContainsFunc(columns, func(c verdicts) bool { return c != nil }) {
-		columns, v = nil, nil
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.entries = slices.DeleteFunc(m.entries, func(entry *remembered) bool { return entry.workload == w.ID })
-	if v == nil {
+	if !slices.ContainsFunc(columns, func(c opinions) bool { return c.verdicts != nil }) {
 		return
 	}
 	if len(m.entries) == maxRemembered {
 		m.entries = slices.Delete(m.entries, 0, 1)
 	}
-	m.entries = append(m.entries, &remembered{w.ID, w.Version, v, columns})
+	m.entries = append(m.entries, &remembered{w.ID, w.Version, v.surroundings, columns})
 }
 
-// column returns the verdicts of policy i that still hold in a view, nil for
-// the rows to be judged anew.
-func (r *remembered) column(i int, p *policy, v *view) verdicts {
-	if r == nil || r.columns[i] == nil || !p.unchanged(r.view.surroundings, v.surroundings) {
-		return nil
+// column returns the verdicts of policy i that still hold in a view, or may
+// stand for want of budget; nil for the rows to be judged anew.
+func (r *remembered) column(i int, p *policy, v *view, b *budget) opinions {
+	out := newOpinions(len(v.nodes))
+	if r == nil || r.columns[i].verdicts == nil || !p.unchanged(r.around, v.surroundings) {
+		return out
 	}
-	out := make(verdicts, len(v.nodes))
+	was := &r.columns[i]
+	var moved []candidate
 	for row, document := range v.nodes {
-		old := rowOf(r.view.nodes, document.node.ID, row)
-		if old >= 0 && p.alike(r.view.nodes[old], document) && !r.columns[i][old].timeout {
-			out[row] = r.columns[i][old]
+		old := rowOf(was.of, document.node.ID, row)
+		if old < 0 || was.verdicts[old].timeout {
+			continue
 		}
+		switch d := p.difference(was.of[old], document); d {
+		case none:
+			out.verdicts[row], out.of[row], out.at[row] = was.verdicts[old], document, v.at
+		case slight, farther:
+			moved = append(moved, candidate{row, old, d == slight, was.at[old]})
+		}
+	}
+	for _, c := range b.defers(moved, v.surroundings) {
+		out.verdicts[c.row], out.of[c.row], out.at[c.row] = was.verdicts[c.old], was.of[c.old], c.at
 	}
 	return out
 }
 
-// unchanged reports whether all that a policy reads besides workload and node
-// is the same.
+// unchanged reports whether all that deny and score read besides workload and
+// node is the same.
 func (p *policy) unchanged(a, b *surroundings) bool {
-	if p.reads.now && a.now != b.now || p.reads.cluster && a.cluster != b.cluster || p.unreadable(a) != "" {
-		return false
-	}
-	return !slices.ContainsFunc(p.reads.sources, func(name string) bool { return a.sources[name] != b.sources[name] })
-}
-
-// alike reports whether all that deny and score read of a node is the same in
-// two of its documents.
-func (p *policy) alike(a, b *document) bool {
-	if a == b {
-		return true
-	}
-	changed := b.since(a)
-	for _, path := range p.nodePaths {
-		if len(path) == 0 {
-			return false // all of it is read
-		}
-		index, ok := fieldIndex(path[0])
-		if !ok || nodeFields[index].from&changed == 0 {
-			continue
-		}
-		x, y := a.at(index, path[1:]), b.at(index, path[1:])
-		if (x == nil) != (y == nil) || x != nil && ast.Compare(x, y) != 0 {
-			return false
-		}
-	}
-	return true
+	return p.unreadable(a) == "" && p.paired.unchanged(a, b)
 }

@@ -11,7 +11,7 @@ import (
 func TestMemory_IsBounded(t *testing.T) {
 	var m memory
 	for i := range maxRemembered + 5 {
-		m.keep(&psg.Workload{ID: psg.WorkloadID{Job: fmt.Sprint(i)}, Version: 1}, emptyView(), []verdicts{{}})
+		m.keep(&psg.Workload{ID: psg.WorkloadID{Job: fmt.Sprint(i)}, Version: 1}, emptyView(), []opinions{newOpinions(0)})
 	}
 	if len(m.entries) != maxRemembered || m.recall(&psg.Workload{ID: psg.WorkloadID{Job: "4"}, Version: 1}) != nil ||
 		m.recall(&psg.Workload{ID: psg.WorkloadID{Job: "5"}, Version: 1}) == nil {
@@ -45,7 +45,7 @@ func TestMemory_KeepsVerdictsWhileWhatTheyReadIsTheSame(t *testing.T) {
 	next.Nodes[0].Telemetry = &psg.Telemetry{}
 	next.Nodes[0].Version, next.Nodes[0].Class = 2, "other"
 	next.Nodes[1].Version, next.Nodes[1].Attributes = 2, map[string]string{"n": "2"}
-	known := set.memory.recall(w).column(0, set.policies[0], set.viewer.of(&next, set.fed.Load()))
+	known := set.memory.recall(w).column(0, set.policies[0], set.viewer.of(&next, set.fed.Load()), &set.budget).verdicts
 	if known[0] == nil || known[1] != nil {
 		t.Errorf("of the node with other telemetry and class %t is known, of the one with another attribute %t", known[0] != nil, known[1] != nil)
 	}

@@ -54,13 +54,16 @@ package static
 deny contains sprintf("rack %s", [input.node.attributes.rack]) if input.node.attributes.rack in {"r1", input.workload.labels.rack}
 `
 
-func everythingSet(t testing.TB) *Set {
+func everythingSet(t testing.TB) *Set { return everythingIn(t, Columnar) }
+
+// everythingIn bounds the tiers.
+func everythingIn(t testing.TB, highest Tier) *Set {
 	t.Helper()
 	dir := bundleDir(t, everything)
 	policy := readFile(t, "library/gpu_colocation/policy.rego")
 	writeFiles(t, dir, "-- colocation.rego --\n"+policy)
 	// A loaded machine must not turn a stall into a denial here.
-	set, err := Config{Timeout: time.Minute}.Load(dir)
+	set, err := Config{Timeout: time.Minute, MaxTier: &highest}.Load(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +219,7 @@ func TestRule_RemembersNothingThatChanged(t *testing.T) {
 }
 
 func TestRule_EvaluatesOnlyWhatChanged(t *testing.T) {
-	set := everythingSet(t)
+	set := everythingIn(t, Compiled)
 	s := randomCluster(rand.New(rand.NewPCG(5, 6)), 20)
 	w := gpuJob("training", 1)
 	rule(t, set, w, s)
@@ -227,13 +230,13 @@ func TestRule_EvaluatesOnlyWhatChanged(t *testing.T) {
 	next.Nodes[7].Attributes = map[string]string{"rack": "r1"}
 	v := set.viewer.of(&next, set.fed.Load())
 	static, timed := set.policies[2], set.policies[1]
-	known := set.memory.recall(w).column(2, static, v)
+	known := set.memory.recall(w).column(2, static, v, &set.budget).verdicts
 	for row, verdict := range known {
 		if (verdict == nil) != (row == 7) {
 			t.Errorf("row %d remembered: %t", row, verdict != nil)
 		}
 	}
-	if set.memory.recall(w).column(1, timed, v) != nil {
+	if slices.ContainsFunc(set.memory.recall(w).column(1, timed, v, &set.budget).verdicts, func(v *verdict) bool { return v != nil }) {
 		t.Error("verdicts of a policy that reads the time are remembered")
 	}
 }

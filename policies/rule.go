@@ -36,7 +36,7 @@ func (s *Set) Rule(ctx context.Context, w *psg.Workload, snapshot *psg.Snapshot)
 	}
 	s.table.mu.Unlock()
 	before := s.memory.recall(w)
-	var columns []verdicts // by policy; nil while all are decided by columns
+	var columns []opinions // by policy; nil while all are decided by columns
 	ruling := psg.Ruling{Workload: w.ID}
 	all := make([]asked, len(s.policies)) // one allocation
 	for i, p := range s.policies {
@@ -48,11 +48,11 @@ func (s *Set) Rule(ctx context.Context, w *psg.Workload, snapshot *psg.Snapshot)
 		s.ruleAlone(ctx, i, c, a, &ruling)
 		if p.pair != nil && !s.columnar(ctx, i, c, a, whole) {
 			if columns == nil {
-				columns = make([]verdicts, len(s.policies))
+				columns = make([]opinions, len(s.policies))
 			}
-			columns[i] = s.column(ctx, &a.pairing, before.column(i, p, v))
+			columns[i] = s.column(ctx, &a.pairing, before.column(i, p, v, &s.budget))
 			if ctx.Err() == nil {
-				a.answer = answerOf(p, columns[i])
+				a.answer = answerOf(p, columns[i].verdicts)
 			}
 		}
 		if err := ctx.Err(); err != nil {
@@ -192,17 +192,22 @@ type verdicts []*verdict
 const maxTimeouts = 3
 
 // column judges all rows but those known already.
-func (s *Set) column(ctx context.Context, q *pairing, known verdicts) verdicts {
-	out := make(verdicts, len(q.view.nodes))
+func (s *Set) column(ctx context.Context, q *pairing, known opinions) opinions {
+	out := known.verdicts
+	for row, of := range known.of {
+		if of == nil {
+			known.of[row], known.at[row] = q.view.nodes[row], q.view.at
+		}
+	}
 	if why := q.policy.unreadable(q.view.surroundings); why != "" {
 		denied := &verdict{denials: []string{why}}
 		for row := range out {
 			out[row] = denied
 		}
-		return out
+		return known
 	}
-	copy(out, known)
 	q.readable()
+	alikes := q.policy.alikes()
 	unasked := &verdict{denials: []string{fmt.Sprintf("not evaluated: evaluation took longer than %s on %d other nodes", s.config.Timeout, maxTimeouts)}, timeout: true}
 	var timeouts atomic.Int64
 	s.eachRow(ctx, len(out), func(row int) {
@@ -211,12 +216,13 @@ func (s *Set) column(ctx context.Context, q *pairing, known verdicts) verdicts {
 		case timeouts.Load() >= maxTimeouts:
 			out[row] = unasked
 		default:
-			if out[row] = q.judge(ctx, row); out[row].timeout {
+			out[row] = alikes.judge(q.view.nodes[row], func() *verdict { return q.judge(ctx, row) })
+			if out[row].timeout {
 				timeouts.Add(1)
 			}
 		}
 	})
-	return out
+	return known
 }
 
 // eachRow calls judge for every row, on as many goroutines as the Config

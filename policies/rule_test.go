@@ -228,7 +228,7 @@ func TestRule_DeniesWhatTakesTooLongAndStopsAsking(t *testing.T) {
 	if got := []string{ruling.Denials[0].Reason.Text, ruling.Denials[1].Reason.Text}; !slices.Equal(got, want) {
 		t.Errorf("denied for %q", got)
 	}
-	if held := set.memory.recall(gpuJob("training", 1)).column(0, set.policies[0], set.viewer.last); !slices.Equal(held, make(verdicts, 40)) {
+	if held := set.memory.recall(gpuJob("training", 1)).column(0, set.policies[0], set.viewer.last, &set.budget).verdicts; !slices.Equal(held, make(verdicts, 40)) {
 		t.Error("what took too long is remembered")
 	}
 	if asked := ruling.Denials[0].Rows.Count(); asked != 3 || ruling.Denied(40).Count() != 40 {

@@ -107,11 +107,11 @@ func (q *sequel) judge(ctx context.Context, w *psg.Workload, row int) ([]psg.Rea
 		if policy.pair == nil || policy.spec.Mode == hclspec.Audit || !policy.spec.Scope.Covers(w) {
 			continue
 		}
-		c := q.set.column(ctx, &pairing{set: q.set, policy: policy, view: &v, workload: workload}, nil)
+		c := q.set.column(ctx, &pairing{set: q.set, policy: policy, view: &v, workload: workload}, newOpinions(1))
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("judge %s on node %q: %w", w.ID, v.nodes[0].node.ID, err)
 		}
-		a := answerOf(policy, c)
+		a := answerOf(policy, c.verdicts)
 		a.addTo(&ruling)
 	}
 	return ruling.Why(0), nil

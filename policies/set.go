@@ -26,6 +26,11 @@ type Config struct {
 	// Sample is how many pairs there are to one that is checked against OPA when
 	// a faster tier has judged it; ten million when zero, no check below zero.
 	Sample int
+	// Budget is how many pairs of workload and node a view judges again, pair by
+	// pair, because a measurement differs; 4,096 when zero. What exceeds it keeps
+	// its verdict for MaxAge at most; 10 s when zero.
+	Budget int
+	MaxAge time.Duration
 	// MaxTier bounds the tiers; nil bounds nothing. Tests and benchmarks set it.
 	MaxTier *Tier
 	// Key, when given, is what a bundle must be signed with to be loaded.
@@ -40,6 +45,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Workers <= 0 {
 		c.Workers = runtime.GOMAXPROCS(0)
+	}
+	if c.Budget <= 0 {
+		c.Budget = 4096
+	}
+	if c.MaxAge <= 0 {
+		c.MaxAge = 10 * time.Second
 	}
 	if c.Sample == 0 {
 		c.Sample = 10_000_000
@@ -59,6 +70,7 @@ type Set struct {
 	fed    atomic.Pointer[feeds]
 	viewer viewer
 	memory memory
+	budget budget
 	audit  audit
 
 	table table
@@ -93,6 +105,7 @@ func (c Config) load(f *files) (*Set, error) {
 		return nil, err
 	}
 	s := &Set{config: c.withDefaults(), bundle: bundle, files: f, classes: map[psg.WorkloadID]*class{}}
+	s.budget.pairs, s.budget.maxAge = s.config.Budget, s.config.MaxAge
 	s.table.now = at(emptyView())
 	s.table.reset()
 	s.audit.every, s.audit.log = uint64(max(s.config.Sample, 0)), s.config.Log

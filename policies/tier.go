@@ -173,11 +173,16 @@ type Counters struct {
 	Pairs   uint64 `json:"pairs"`   // judged by a faster tier than OPA, or decided at once by columns
 	Checked uint64 `json:"checked"` // of those, compared with OPA
 	Differ  uint64 `json:"differ"`  // of those, with another answer: each puts a policy down a tier
+	// Pairs that kept their verdict though a measurement differed, for want of
+	// budget; once for each view.
+	Deferred uint64 `json:"deferred"`
 }
 
 // Counters reads the counters.
 func (s *Set) Counters() Counters {
-	return Counters{s.audit.pairs.Load(), s.audit.checked.Load(), s.audit.differ.Load()}
+	s.budget.mu.Lock()
+	defer s.budget.mu.Unlock()
+	return Counters{s.audit.pairs.Load(), s.audit.checked.Load(), s.audit.differ.Load(), s.budget.deferred}
 }
 
 // Status is how a set fares.

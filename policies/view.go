@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
@@ -21,6 +22,7 @@ type view struct {
 // surroundings are what policies read besides workload and node. They are kept
 // apart so that what remembers them does not keep a whole view alive.
 type surroundings struct {
+	at      time.Time // of the snapshot
 	now     *ast.Term
 	cluster *ast.Term            // nil when no policy reads it
 	sources map[string]*ast.Term // data that may be read
@@ -58,7 +60,7 @@ func (v *viewer) of(snapshot *psg.Snapshot, fed *feeds) *view {
 	v.known = holding.own(v.known)
 	next := &view{
 		nodes: v.documents(snapshot, holding.residents, previous.nodes), holding: holding,
-		surroundings: &surroundings{now: integer(snapshot.At.UnixNano())},
+		surroundings: &surroundings{at: snapshot.At, now: integer(snapshot.At.UnixNano())},
 	}
 	if next.now.Equal(previous.now) {
 		next.now = previous.now

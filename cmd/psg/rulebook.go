@@ -85,12 +85,13 @@ var (
 	quarantinedDesc   = prometheus.NewDesc("psg_policy_quarantined", "1 if a policy was put down a tier because it differed from OPA.", []string{"policy"}, nil)
 	policyPairsDesc   = prometheus.NewDesc("psg_policy_pairs_total", "Pairs of workload and node decided by a faster tier than OPA, since the bundle was loaded.", nil, nil)
 	policyCheckedDesc = prometheus.NewDesc("psg_policy_checked_total", "Of those, compared with OPA.", nil, nil)
+	policyDeferDesc   = prometheus.NewDesc("psg_policy_deferred_total", "Pairs that kept their verdict for a cycle though a measurement differed, for want of budget.", nil, nil)
 	policyDifferDesc  = prometheus.NewDesc("psg_policy_differences_total", "Of those, with another answer.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (r *rulebook) Describe(out chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{policyBundleDesc, policyTierDesc, quarantinedDesc, policyPairsDesc, policyCheckedDesc, policyDifferDesc} {
+	for _, desc := range []*prometheus.Desc{policyBundleDesc, policyTierDesc, quarantinedDesc, policyPairsDesc, policyCheckedDesc, policyDifferDesc, policyDeferDesc} {
 		out <- desc
 	}
 }
@@ -114,4 +115,5 @@ func (r *rulebook) Collect(out chan<- prometheus.Metric) {
 	put(policyPairsDesc, prometheus.CounterValue, float64(status.Pairs))
 	put(policyCheckedDesc, prometheus.CounterValue, float64(status.Checked))
 	put(policyDifferDesc, prometheus.CounterValue, float64(status.Differ))
+	put(policyDeferDesc, prometheus.CounterValue, float64(status.Deferred))
 }

@@ -1,5 +1,5 @@
 bundle "noisy_nodes" {
-  version = "1.0.0"
+  version = "1.1.0"
 }
 
 policy "noisy_nodes" {
@@ -13,5 +13,6 @@ policy "noisy_nodes" {
     points_per_loss   = 100
     points_for_nvme   = 10
     points_for_nvme_io = 30 # for workloads labelled io=high
+    points_for_noisy  = 50 # where the agent sees a neighbour harm another, or holds one back
   }
 }

@@ -1,9 +1,10 @@
 # METADATA
 # title: Noisy nodes last
 # description: >-
-#   Takes points from nodes whose CPU is stolen, whose network loses packets or
-#   whose NVMe drives have slowed down, and denies them while the steal is
-#   critical. A node that reports no such metric is not judged by it.
+#   Takes points from nodes whose CPU is stolen, whose network loses packets,
+#   whose NVMe drives have slowed down, or where the agent sees a neighbour harm
+#   another, and denies them while the steal is critical. A node that reports no
+#   such metric is not judged by it.
 package noisy_nodes
 
 telemetry := input.node.telemetry
@@ -22,6 +23,11 @@ score contains ["CPU steal", points] if {
 score contains ["packet loss", points] if {
 	telemetry.packet_loss_percent.mean > data.params.loss_percent
 	points := telemetry.packet_loss_percent.mean * (0 - data.params.points_per_loss)
+}
+
+score contains ["noisy neighbour", points] if {
+	telemetry.noisy.last > 0
+	points := 0 - data.params.points_for_noisy
 }
 
 score contains ["slow NVMe", points] if {

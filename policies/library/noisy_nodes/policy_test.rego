@@ -16,6 +16,7 @@ params := {
 	"points_per_loss": 100,
 	"points_for_nvme": 10,
 	"points_for_nvme_io": 30,
+	"points_for_noisy": 50,
 }
 
 denied(pair) := reasons if {
@@ -56,4 +57,9 @@ test_slow_nvme_costs_more_for_io if {
 	slow := {"nvme_slowdown": {"mean": 2}}
 	scored(on({}, slow)) == {["slow NVMe", -10]}
 	scored(on({"io": "high"}, slow)) == {["slow NVMe", -30]}
+}
+
+test_noisy_neighbour_costs if {
+	scored(on({}, {"noisy": {"last": 1}})) == {["noisy neighbour", -50]}
+	count(scored(on({}, {"noisy": {"last": 0}}))) == 0
 }
