@@ -21,7 +21,7 @@
 //	tcp_lost_retransmits_per_s, tcp_timeouts_per_s       segments lost twice; times that no answer came
 //	tcp_listen_drops_per_s                               connections refused for want of room
 //	agent_degraded                                       1 while the agent collects less often, else 0
-//	agent_dropped                                        observations dropped since the agent started
+//	agent_dropped                                        samples dropped since the agent started
 //
 // A metric whose source cannot be read is absent. What a workload uses is a Use.
 //

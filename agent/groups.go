@@ -21,10 +21,11 @@ const (
 
 // How long after a look at a group the next one follows: doubled from the first
 // to the last while nothing is in it, or nothing that is a workload. Groups that
-// a killed Nomad left behind may be many.
+// a killed Nomad left behind may be many: 200 looks a second are enough.
 const (
 	firstLook = 500 * time.Millisecond
-	lastLook  = 16 * time.Second
+	lastLook  = 4 * time.Second
+	eachLook  = 5 * time.Millisecond
 	busyLook  = 4 * time.Second // of one that belongs to a workload and is in use
 )
 
@@ -193,7 +194,7 @@ func (g *groups) look(k *group, now time.Time, text []byte) (changed bool) {
 	case belonged, k.waiting == 0:
 		k.waiting = firstLook
 	default:
-		k.waiting = min(2*k.waiting, lastLook)
+		k.waiting = min(2*k.waiting, max(lastLook, time.Duration(len(g.known))*eachLook))
 	}
 	k.lookAt = now.Add(k.waiting)
 	return changed || belongs != belonged

@@ -41,11 +41,11 @@ const usage = `Usage: psg-agent -node ID -nats URL [options]
        psg-agent -check
        psg-agent -undo -node ID
 
-Measures this node and the workloads on it every 200 ms and publishes
-statistics over the last 10 s, until it is interrupted. While the bus is away it
-keeps the newest and publishes them later. With -check it prints what can be
-measured here, the control groups and what each workload uses, and exits 1 if
-CPU or memory cannot be measured.
+Measures this node and the workloads on it every 200 ms and publishes what
+changed, until it is interrupted. After the bus was away it says all again, with
+what the last five minutes were like. With -check it prints what can be measured
+here, the control groups and what each workload uses, and exits 1 if CPU or
+memory cannot be measured.
 
 It carries out the leader's orders, throttle, freeze, thaw, evict and drain, and
 within the leader's mandate throttles whoever harms its neighbours. What it holds
