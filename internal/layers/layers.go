@@ -20,7 +20,7 @@ var Allowed = map[string][]string{
 	"rpc":       {"", "wire"},
 	"shim":      {"", "hclspec"},
 	"kube":      {""},
-	"agent":     {"", "telemetry"},
+	"agent":     {"", "telemetry", "agent/hand", "agent/heal"},
 	"driver":    {"", "hclspec"},
 	"controller": {
 		"", "placement", "ledger",
@@ -29,6 +29,8 @@ var Allowed = map[string][]string{
 	"web":     {""},
 	"sim":     {"", "placement", "ledger", "policies", "controller"}, // runs the real cycle on virtual time
 
+	"agent/hand":    {},                  // writes control groups; knows no orders
+	"agent/heal":    {""},                // decides who is to blame; pure
 	"bus/server":    {"bus/credentials"}, // the embedded server: apart, so that agents do not carry it
 	"driver/plugin": {"", "hclspec", "driver"},
 	"driver/host":   {"", "hclspec", "driver/plugin"}, // speaks the same wire protocol from the other end
