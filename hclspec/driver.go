@@ -24,6 +24,7 @@ type Plugin struct {
 	StateDir     string        // absolute; empty means each task's own directory
 	CgroupParent string        // path below each cgroup hierarchy; empty means "psg"
 	TLS          *TLS          // nil means plain text
+	TokenFile    string        // holds the token that is shown to the controllers; empty means none
 }
 
 // TLS is how the driver proves itself to the controllers and checks them.
@@ -46,6 +47,7 @@ func (p *Plugin) fields() []Field {
 		StringField("state_dir", &p.StateDir, "Absolute directory for the state of running tasks and unreported starts; each task's own directory when not given, and then unreported starts do not survive the plugin."),
 		StringField("cgroup_parent", &p.CgroupParent, "Control group, below the root of each hierarchy, that holds the groups of run tasks.").or("psg"),
 		BlockField("tls", &p.TLS, tls, tls.fields(), "TLS to the controllers; plain text when not given."),
+		StringField("token_file", &p.TokenFile, "File with the token to show to controllers that ask for one; a verified client certificate does as well."),
 	}
 }
 

@@ -34,6 +34,7 @@ type Client struct {
 	mu     sync.Mutex
 	conns  map[string]*grpc.ClientConn // by address
 	leader string                      // address that answered last
+	token  string                      // shown with each call; none if empty
 }
 
 // Dial prepares connections to controllers by host:port; each is made when it
@@ -159,6 +160,7 @@ func (c *Client) call(ctx context.Context, try func(context.Context, psgv1.PSGSe
 	c.mu.Lock()
 	queue := append([]string{c.leader}, c.addresses...)
 	c.mu.Unlock()
+	ctx = c.show(ctx)
 	tried := map[string]bool{}
 	var last error
 	for len(queue) > 0 {

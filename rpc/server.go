@@ -50,6 +50,7 @@ type Server struct {
 	reserver   Reserver
 	rebalancer Rebalancer // nil: moves are not served
 	preempter  Preempter  // nil: preemptions are not served
+	guard      *Guard     // nil: nobody is asked for a token
 }
 
 // NewServer returns the gRPC face of a controller.
@@ -66,6 +67,9 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, config *tls.C
 	}
 	if config != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(config)))
+	}
+	if s.guard != nil {
+		options = append(options, grpc.UnaryInterceptor(s.guard.check))
 	}
 	server := grpc.NewServer(options...)
 	psgv1.RegisterPSGServiceServer(server, s)

@@ -60,7 +60,15 @@ func dial(config hclspec.Plugin) (driver.Placer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rpc.Dial(config.Controllers, security)
+	token, err := rpc.ReadToken(config.TokenFile)
+	if err != nil {
+		return nil, fmt.Errorf("token_file: %w", err)
+	}
+	client, err := rpc.Dial(config.Controllers, security)
+	if err != nil {
+		return nil, err
+	}
+	return client.Bearer(token), nil
 }
 
 // tlsConfig reads the files of a tls block; nil stays nil.

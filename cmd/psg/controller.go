@@ -15,12 +15,13 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/psgrid/psg/rpc"
 	"github.com/psgrid/psg/shim"
 )
 
 func controllerCommand() *command {
 	var config serveConfig
-	var natsURLs, routes, ca, cert, key, tokenFile, namespaces, level string
+	var natsURLs, routes, ca, cert, key, tokens, tokenFile, namespaces, level string
 	var logJSON bool
 	var policyKey keyFlags
 	return &command{
@@ -56,6 +57,7 @@ says what Nomad refuses.`,
 			flags.StringVar(&ca, "tls-ca", "", "PEM `file` of the authorities whose client certificates are required")
 			flags.StringVar(&cert, "tls-cert", "", "PEM `file` of the server certificate; turns TLS on for gRPC")
 			flags.StringVar(&key, "tls-key", "", "PEM `file` of its key")
+			flags.StringVar(&tokens, "token-file", "", "`file` of tokens, one a line, of which clients of gRPC and REST must show one; a client certificate does for gRPC as well")
 			flags.StringVar(&tokenFile, "nomad-token-file", "", "`file` with the Nomad token, instead of NOMAD_TOKEN")
 			flags.StringVar(&namespaces, "namespaces", "", "comma-separated `namespaces` in which PSG places jobs; elsewhere it counts and touches nothing; empty for all")
 			flags.DurationVar(&config.improve, "improve", 0, "`time` between two looks for running instances that are better placed elsewhere, which are moved as their groups allow; 0 for never")
@@ -79,6 +81,11 @@ says what Nomad refuses.`,
 			}
 			if config.policyKey, err = policyKey.read(); err != nil {
 				return err
+			}
+			if tokens != "" {
+				if config.tokens, err = rpc.ReadTokens(tokens); err != nil {
+					return err
+				}
 			}
 			if natsURLs != "" {
 				config.natsURLs = strings.Split(natsURLs, ",")

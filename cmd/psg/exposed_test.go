@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/psgrid/psg/rpc"
 )
 
 func TestWarnExposed_NamesEachFaceThatTheNetworkReaches(t *testing.T) {
@@ -17,17 +19,20 @@ func TestWarnExposed_NamesEachFaceThatTheNetworkReaches(t *testing.T) {
 	for name, c := range map[string]struct {
 		grpc, http, nats string
 		tls              *tls.Config
+		tokens           *rpc.Guard
 		want             []string // faces warned of, in order
 	}{
-		"defaults":                    {"127.0.0.1", "127.0.0.1", "127.0.0.1:4222", nil, nil},
-		"IPv6 loopback":               {"::1", "::1", "localhost:4222", nil, nil},
-		"every address":               {"0.0.0.0", "::", ":4222", nil, []string{"gRPC", "REST", "embedded"}},
-		"client certificates":         {"10.0.0.1", "127.0.0.1", "", mutual, nil},
-		"TLS that asks for no client": {"10.0.0.1", "127.0.0.1", "", &tls.Config{}, []string{"gRPC"}},
+		"defaults":                    {"127.0.0.1", "127.0.0.1", "127.0.0.1:4222", nil, nil, nil},
+		"IPv6 loopback":               {"::1", "::1", "localhost:4222", nil, nil, nil},
+		"every address":               {"0.0.0.0", "::", ":4222", nil, nil, []string{"gRPC", "REST", "embedded"}},
+		"client certificates":         {"10.0.0.1", "127.0.0.1", "", mutual, nil, nil},
+		"TLS that asks for no client": {"10.0.0.1", "127.0.0.1", "", &tls.Config{}, nil, []string{"gRPC"}},
+		"tokens in plain text":        {"10.0.0.1", "10.0.0.1", "", nil, &rpc.Guard{}, []string{"gRPC", "REST"}},
+		"tokens over TLS":             {"10.0.0.1", "127.0.0.1", "", &tls.Config{}, &rpc.Guard{}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			config := serveConfig{tls: c.tls, natsListen: c.nats, log: slog.New(slog.NewTextHandler(&out, nil))}
+			config := serveConfig{tls: c.tls, tokens: c.tokens, natsListen: c.nats, log: slog.New(slog.NewTextHandler(&out, nil))}
 			config.warnExposed(address(c.grpc), address(c.http))
 			lines := strings.Count(out.String(), "level=WARN")
 			if lines != len(c.want) {

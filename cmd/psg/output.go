@@ -62,6 +62,12 @@ func (a *address) define(flags *flag.FlagSet) {
 		"`URL` of a controller's REST face, or several with commas: the first that answers is asked; default is PSG_ADDR")
 }
 
-func (a address) client() (*rpc.RESTClient, error) { return rpc.NewRESTClient(string(a)) }
+func (a address) client() (*rpc.RESTClient, error) {
+	client, err := rpc.NewRESTClient(string(a))
+	if err != nil {
+		return nil, err
+	}
+	return client.Over(tokenBearer{}), nil
+}
 
 func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

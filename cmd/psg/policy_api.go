@@ -106,7 +106,7 @@ func policyInForce(name, synopsis, help, method, path string) *command {
 				return usagef("unexpected %q", args[0])
 			}
 			first, _, _ := strings.Cut(string(at), ",")
-			client := &http.Client{Timeout: time.Minute} // a large bundle takes its time
+			client := &http.Client{Timeout: time.Minute, Transport: tokenBearer{}} // a large bundle takes its time
 			var status policyStatus
 			if err := exchange(c.ctx, client, method, strings.TrimSuffix(first, "/")+"/v1/policy"+path, []byte("{}"), &status); err != nil {
 				return err

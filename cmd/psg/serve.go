@@ -43,6 +43,7 @@ type serveConfig struct {
 	advertiseGRPC   string // where others reach grpc; the address it listens on if empty
 	advertiseHTTP   string // where others reach http; likewise
 	tls             *tls.Config
+	tokens          *rpc.Guard    // of both faces; nil asks nobody
 	improve         time.Duration // between two looks for moves that pay; 0 means never
 	nomad           *api.Client   // nil means no Nomad: nodes and workloads are reported by the caller
 	access          *shim.Access  // what nomad goes through, if anything tells
@@ -126,10 +127,10 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 	group.Go(func() error { return ended(ctx, decider.Run(ctx)) })
 	group.Go(func() error { return ended(ctx, transport.WatchReports(ctx, agents.Reported)) })
 	group.Go(func() error {
-		return rpc.NewServer(decider, decider).Moving(decider).Preempting(decider).Serve(ctx, grpcListener, config.tls)
+		return rpc.NewServer(decider, decider).Moving(decider).Preempting(decider).Guarded(config.tokens).Serve(ctx, grpcListener, config.tls)
 	})
 	group.Go(func() error {
-		return rpc.ServeREST(ctx, httpListener, withPolicies(withRegistrations(withOrders(rpc.REST(config.reader(decider), head, rules, steeringOf(decider), reportMetrics{agents}), agents), decider), rules, decider, config.log))
+		return rpc.ServeREST(ctx, httpListener, config.guarded(withPolicies(withRegistrations(withOrders(rpc.REST(config.reader(decider), head, rules, steeringOf(decider), reportMetrics{agents}), agents), decider), rules, decider, config.log)))
 	})
 	group.Go(func() error { return ended(ctx, observe(ctx, transport, decider.Observe, config.log)) })
 	group.Go(func() error { return reloading(ctx, reload, rules, config.log, decider) })

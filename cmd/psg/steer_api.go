@@ -114,7 +114,7 @@ func newPlanClient(addresses []string) *planClient {
 	for i, address := range addresses {
 		trimmed[i] = strings.TrimSuffix(address, "/")
 	}
-	return &planClient{http: &http.Client{Timeout: 10 * time.Second}, addresses: trimmed}
+	return &planClient{http: &http.Client{Timeout: 10 * time.Second, Transport: tokenBearer{}}, addresses: trimmed}
 }
 
 // Judge asks policy only.
