@@ -138,8 +138,8 @@ func fill(t *testing.T, name string) {
 	}
 }
 
-// TestTornRecord cuts the ledger's newest bytes off, as a power cut does to a
-// write under way. What was acknowledged before it is all there.
+// TestTornRecord leaves half a record at the ledger's end, as a power cut does with
+// a write under way. What was acknowledged before it is all there.
 func TestTornRecord_TheRestIsThere(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
