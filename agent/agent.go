@@ -100,6 +100,7 @@ type Agent struct {
 	degraded  *telemetry.Series
 	dropped   *telemetry.Series
 	outbox    outbox
+	scrapes   chan chan<- []byte
 }
 
 // New returns an agent that publishes to publisher.
@@ -122,6 +123,7 @@ func New(config Config, publisher Publisher) (*Agent, error) {
 		degraded:  recorder.Node("agent_degraded"),
 		dropped:   recorder.Node("agent_dropped"),
 		outbox:    newOutbox(config.Buffer, recorder.Resync),
+		scrapes:   make(chan chan<- []byte),
 	}, nil
 }
 
@@ -142,6 +144,9 @@ func (a *Agent) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case reply := <-a.scrapes:
+			reply <- a.exposition()
+			continue
 		case <-timer.C:
 		case <-a.config.Orders.urgent():
 			a.collector.hurry()

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -110,6 +111,10 @@ func (r *Recorder) handle(n name) *Series {
 	}
 	return s
 }
+
+// All yields the series that are measured now, in the order in which they first
+// were.
+func (r *Recorder) All() iter.Seq[*Series] { return slices.Values(r.series) }
 
 // Forget drops the series of an allocation that is over: what is still put into
 // them counts for nothing.

@@ -75,6 +75,10 @@ func (s *Series) Absent() {
 	s.forecaster, s.forecast, s.news = nil, nil, news{}
 }
 
+// Name is whose metric it is: of an allocation, or of the node where that is
+// empty.
+func (s *Series) Name() (alloc psg.AllocID, metric string) { return s.name.alloc, s.name.metric }
+
 // Last is the last value, and whether there is one.
 func (s *Series) Last() (value float64, ok bool) { return valueOf(s.last, s.scale), s.id != 0 }
 

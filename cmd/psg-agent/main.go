@@ -103,10 +103,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return exitCode(stderr, err)
 	}
+	metrics, err := o.listenMetrics(log)
+	if err != nil {
+		return exitCode(stderr, err)
+	}
 	log.Info("agent runs", "node", o.node, "interval", o.interval, "nats", o.nats)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return a.Run(ctx) })
 	group.Go(func() error { return orders.run(ctx) })
+	if metrics != nil {
+		group.Go(func() error { return serveMetrics(ctx, metrics, a) })
+	}
 	group.Go(func() error {
 		if err := forgetStart(ctx); err != nil {
 			log.Warn("the start's memory is kept", "error", err)
@@ -122,6 +129,7 @@ type options struct {
 	proc, sys, cgroup       string
 	interval, slowInterval  time.Duration
 	check                   bool
+	metrics                 string
 	orders                  orderOptions
 }
 
@@ -150,6 +158,7 @@ func (o *options) flags(stderr io.Writer) *flag.FlagSet {
 	flags.StringVar(&o.sys, "sys", "/sys", "`directory` of the sys file system")
 	flags.StringVar(&o.cgroup, "cgroup", "", "`directory` where control groups are mounted (default \"fs/cgroup\" below -sys)")
 	o.orders.define(flags)
+	flags.StringVar(&o.metrics, "metrics", metricsAddress, "`address` on which Prometheus finds GET /metrics; empty for none")
 	flags.BoolVar(&o.check, "check", false, "print what can be measured on this node, and exit")
 	flags.Usage = func() {
 		fmt.Fprint(stderr, usage)
