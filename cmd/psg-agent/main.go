@@ -31,6 +31,7 @@ const (
 
 func main() {
 	stayLean()
+	comeFirst()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -60,6 +61,9 @@ func TestAgent_CostsLittle(t *testing.T) {
 	}
 	if sent > maxWireBytes || sent == 0 {
 		t.Errorf("%.0f bytes a second are not within 1..%d", sent, maxWireBytes)
+	}
+	if n := niceness(t, agent); len(n) == 0 || slices.ContainsFunc(n, func(of string) bool { return of != "-5" }) {
+		t.Errorf("the agent's threads run at niceness %v, want -5", n)
 	}
 	// On a busy machine time passes between two lines of any program.
 	if *duration >= 30*time.Second {

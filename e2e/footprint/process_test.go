@@ -47,6 +47,21 @@ func read(t *testing.T, pid int, name string) string {
 	return string(text)
 }
 
+// niceness lists what a process's threads run at.
+func niceness(t *testing.T, pid int) (found []string) {
+	t.Helper()
+	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range stats {
+		if stat, err := os.ReadFile(path); err == nil {
+			found = append(found, strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))[16])
+		}
+	}
+	return found
+}
+
 // kernelFiles lists the files of the kernel that a process holds open.
 func kernelFiles(t *testing.T, pid int) []string {
 	t.Helper()
