@@ -207,7 +207,7 @@ func (c *Controller) reserveFor(ctx context.Context, s *psg.AskStatus) (bool, er
 	prefix := steerPrefix + string(s.Ask.ID) + "/"
 	_, asks := c.job(s.Ask.Workload.JobID())
 	for _, other := range asks {
-		if strings.HasPrefix(string(other.Ask.ID), prefix) && other.Placement != nil {
+		if strings.HasPrefix(string(other.Ask.ID), prefix) && other.Placement != nil && !other.Placement.Waits() {
 			return true, nil
 		}
 	}
@@ -243,7 +243,7 @@ func (c *Controller) steered(ctx context.Context, asks []psg.AskStatus) error {
 	var deltas []psg.Delta
 	now := time.Now()
 	for _, status := range asks {
-		if status.State == psg.Reserved && status.Ask.Alloc == "" {
+		if status.State == psg.Reserved && status.Ask.Alloc == "" && !status.Placement.Waits() {
 			deltas = append(deltas, psg.Moved{Ask: status.Ask.ID, State: psg.Steered, At: now})
 		}
 	}

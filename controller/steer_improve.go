@@ -33,7 +33,9 @@ func (c *Controller) improvements(ctx context.Context, r psg.Rebalance) ([]wante
 		}
 	}
 	seed, _, _ := c.Position()
-	found := engineOf(view, movable).Improve(placement.Problem{
+	engine := engineOf(view, movable)
+	engine.SetLimits(policy.Limits())
+	found := engine.Improve(placement.Problem{
 		Now: time.Now(), Seed: seed, Rulings: rulings, Rows: rows(view),
 		Stop: func() bool { return ctx.Err() != nil },
 	}, maxMoves)

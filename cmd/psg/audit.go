@@ -148,6 +148,9 @@ func listAudit(w io.Writer, records []psg.AuditRecord) error {
 				workload = e.Workload.String()
 			}
 			why := cmp.Or(e.Reason, e.Leader, e.Bundle.Name)
+			if len(e.Victims) > 0 {
+				why = fmt.Sprintf("in place of %q", e.Victims)
+			}
 			p.line("%d\t%s\t%s\t%.8s\t%s\t%.8s\t%s\t%s", r.Sequence, r.At.Format(time.RFC3339), e.Kind, e.Ask, workload, e.Node, e.State, why)
 		}
 	}
