@@ -17,10 +17,10 @@ func TestAgent_YieldsToStressAndRecovers(t *testing.T) {
 	if _, err := exec.LookPath("stress-ng"); err != nil {
 		t.Skip("SKIPPED: no stress-ng on PATH (Debian's package stress-ng)")
 	}
-	binary := build(t, "cmd/psg-agent")
 	if busy := busyPercent(t); busy > 60 {
 		t.Skipf("SKIPPED: %.0f percent of the CPUs are busy with other work, recovery would say nothing", busy)
 	}
+	binary := build(t, "cmd/psg-agent")
 	wire := startWire(t)
 	log := new(syncBuffer)
 	start(t, nil, log, binary, "-node", "stress", "-nats", wire.url)
