@@ -18,7 +18,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -130,11 +129,9 @@ func aligned(size int) []byte {
 	return block
 }
 
-var pages = sync.Pool{New: func() any { return aligned(page) }}
-
 func readPages(f *os.File, sizeMB, n int) error {
-	block := pages.Get().([]byte)
-	defer pages.Put(block)
+	block := aligned(page)
+	defer syscall.Munmap(block)
 	for range n {
 		at := rand.Int64N(int64(sizeMB)*mib/page) * page
 		if _, err := f.ReadAt(block, at); err != nil {
