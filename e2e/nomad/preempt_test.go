@@ -22,7 +22,7 @@ func TestPreempt_MakesRoomForAHeldJob(t *testing.T) {
 	g.register(low)
 	g.until(30*time.Second, "low runs on class a", func() bool { return g.runningOn("low")[a] == 1 })
 
-	high := gated("high", 1, nil)
+	high := gated("high", 1, map[string]any{"kind": "service"})
 	high.Priority = new(80)
 	high.TaskGroups[0].Tasks[0].Resources.CPU = new(6000)
 	high.Constraints = append(high.Constraints, api.NewConstraint("${node.class}", "=", "a"), api.NewConstraint("${meta.psg_hold}", "=", "never"))
