@@ -113,14 +113,10 @@ func (c *Controller) finish(ctx context.Context, now time.Time) error {
 	records := slices.Clone(c.steers.records)
 	c.steers.mu.Unlock()
 	var ended []psg.Move
-	var open []*record
 	for _, r := range records {
 		ended = append(ended, c.ended(r, now)...)
-		if len(r.moves) > 0 {
-			open = append(open, r)
-		}
 	}
-	c.steers.closed(open, ended)
+	c.steers.closed(ended)
 	var told []psg.Delta
 	for _, m := range ended {
 		c.config.Log.Info("move ended", "workload", m.Workload, "alloc", m.Alloc, "successor", m.Successor, "from", m.From, "to", m.To,
@@ -134,11 +130,12 @@ func (c *Controller) finish(ctx context.Context, now time.Time) error {
 	return c.Report(ctx, told)
 }
 
-// closed keeps what is open, and the last of what has ended.
-func (s *steers) closed(open []*record, ended []psg.Move) {
+// closed forgets the records whose moves have all ended, and keeps the last of
+// what has.
+func (s *steers) closed(ended []psg.Move) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.records = open
+	s.records = slices.DeleteFunc(s.records, func(r *record) bool { return len(r.moves) == 0 })
 	s.finished = append(s.finished, ended...)
 	s.finished = slices.Delete(s.finished, 0, max(0, len(s.finished)-maxFinished))
 	for _, m := range ended {

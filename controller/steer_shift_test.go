@@ -221,3 +221,17 @@ func TestSteer_TakesBackHintsToALostNode(t *testing.T) {
 		t.Errorf("steered %d times", len(steered))
 	}
 }
+
+func TestRebalance_LeavesAShiftThatSomebodyReplaced(t *testing.T) {
+	w, web, nomad := begunShift(t)
+	written, _ := nomad.told()
+	nomad.says(psg.ShiftGone)
+	w.steers.to = nomad
+	w.attended(web.ID.JobID(), nomad)
+	if steered, stopped := nomad.told(); len(steered) != len(written) || len(stopped) > 0 {
+		t.Errorf("steered %+v, stopped %v; want the job left as it is", steered[len(written):], stopped)
+	}
+	if n := w.count(psg.Running); n != 3 || w.reserved(movePrefix) != nil || w.steers.shiftOf(web.ID.JobID()) != nil {
+		t.Errorf("%d run: %v", n, w.standing())
+	}
+}
