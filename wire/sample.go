@@ -13,10 +13,10 @@ func EncodeSample(s psg.Sample) ([]byte, error) {
 		Sequence: s.Sequence,
 		At:       putTime(&c, "at", s.At),
 		Full:     s.Full,
-		Declared: each(&c, "declared", s.Declared, putDeclared),
 		Gone:     make([]uint32, len(s.Gone)),
 		Slots:    each(&c, "slots", s.Slots, putSlot),
 	}
+	putDeclared(out, s.Declared)
 	for _, v := range s.Values {
 		out.ValueSeries = append(out.ValueSeries, uint32(v.Series))
 		out.ValueUnits = append(out.ValueUnits, v.Units)
@@ -46,7 +46,7 @@ func DecodeSample(node psg.NodeID, data []byte) (psg.Sample, error) {
 			Sequence: s.GetSequence(),
 			At:       getTime(c, "at", s.GetAt()),
 			Full:     s.GetFull(),
-			Declared: each(c, "declared", s.GetDeclared(), getDeclared),
+			Declared: getDeclared(c, s),
 			Gone:     seriesIDs(s.GetGone()),
 			Slots:    each(c, "slots", s.GetSlots(), getSlot),
 		}
@@ -98,15 +98,51 @@ func beside(c *coder, field string, series []uint32, units []int64, each int) bo
 	return len(series) > 0
 }
 
-func putDeclared(_ *coder, d psg.Declared) *psgv1.SeriesDeclared {
-	return &psgv1.SeriesDeclared{Id: uint32(d.ID), Metric: d.Metric, Alloc: string(d.Alloc), Scale: d.Scale}
+// putDeclared writes each name once, however many series have it.
+func putDeclared(out *psgv1.NodeSample, declared []psg.Declared) {
+	indexes := map[string]uint32{}
+	index := func(name string) uint32 {
+		i, known := indexes[name]
+		if !known {
+			i = uint32(len(out.Names))
+			indexes[name] = i
+			out.Names = append(out.Names, name)
+		}
+		return i
+	}
+	for _, d := range declared {
+		alloc := uint32(0)
+		if d.Alloc != "" {
+			alloc = index(string(d.Alloc)) + 1
+		}
+		out.Declared = append(out.Declared, uint32(d.ID), index(d.Metric), alloc, d.Scale)
+	}
 }
 
-func getDeclared(c *coder, d *psgv1.SeriesDeclared) psg.Declared {
-	if d.GetScale() == 0 {
-		c.fail("scale", "0 units cannot make 1")
+func getDeclared(c *coder, s *psgv1.NodeSample) []psg.Declared {
+	numbers, names := s.GetDeclared(), s.GetNames()
+	if len(numbers)%4 != 0 {
+		c.fail("declared", "has %d numbers, want four for each series", len(numbers))
+		return nil
 	}
-	return psg.Declared{ID: psg.SeriesID(d.GetId()), Metric: d.GetMetric(), Alloc: psg.AllocID(d.GetAlloc()), Scale: d.GetScale()}
+	var out []psg.Declared
+	for ; len(numbers) > 0; numbers = numbers[4:] {
+		id, metric, alloc, scale := numbers[0], numbers[1], numbers[2], numbers[3]
+		switch {
+		case int64(metric) >= int64(len(names)), int64(alloc) > int64(len(names)):
+			c.fail("declared", "series %d has names %d and %d of %d", id, metric, alloc, len(names))
+			return nil
+		case scale == 0:
+			c.fail("declared", "series %d is in units of which 0 make 1", id)
+			return nil
+		}
+		d := psg.Declared{ID: psg.SeriesID(id), Metric: names[metric], Scale: scale}
+		if alloc > 0 {
+			d.Alloc = psg.AllocID(names[alloc-1])
+		}
+		out = append(out, d)
+	}
+	return out
 }
 
 func putSlot(_ *coder, s psg.Slot) *psgv1.SampleSlot {

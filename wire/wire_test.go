@@ -125,7 +125,10 @@ func TestDecodeSample_NamesWhatIsWrong(t *testing.T) {
 		"value_units: has 1 numbers for 2 series": {ValueSeries: []uint32{1, 2}, ValueUnits: []int64{1}},
 		"use_units: has 2 numbers for 1 series":   {UseSeries: []uint32{1}, UseUnits: []int64{1, 2}},
 		"forecast_units: has 1 numbers":           {ForecastSeries: []uint32{1}, ForecastUnits: []int64{1}},
-		"declared[1].scale: 0 units":              {Declared: []*psgv1.SeriesDeclared{{Scale: 1}, {Id: 2}}},
+		"declared: has 3 numbers":                 {Declared: []uint32{1, 0, 0}, Names: []string{"a"}},
+		"declared: series 1 has names 1 and 0":    {Declared: []uint32{1, 1, 0, 10}, Names: []string{"a"}},
+		"declared: series 1 has names 0 and 2":    {Declared: []uint32{1, 0, 2, 10}, Names: []string{"a"}},
+		"units of which 0 make 1":                 {Declared: []uint32{1, 0, 0, 0}, Names: []string{"a"}},
 		"forecast_units: -2 of series 7":          {ForecastSeries: []uint32{7}, ForecastUnits: []int64{1, -2}},
 		"nanos:-1":                                {At: &timestamppb.Timestamp{Nanos: -1}},
 	} {

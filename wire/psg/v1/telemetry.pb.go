@@ -38,8 +38,8 @@ type NodeSample struct {
 	// Declarations, values, uses and forecasts are all there is, not only what
 	// changed.
 	Full bool `protobuf:"varint,6,opt,name=full,proto3" json:"full,omitempty"`
-	// What series IDs stand for; those of a session are never used again.
-	Declared []*SeriesDeclared `protobuf:"bytes,7,rep,name=declared,proto3" json:"declared,omitempty"`
+	// Names of metrics and IDs of allocations that are declared below, each once.
+	Names []string `protobuf:"bytes,7,rep,name=names,proto3" json:"names,omitempty"`
 	// Series with new last values.
 	ValueSeries []uint32 `protobuf:"varint,8,rep,packed,name=value_series,json=valueSeries,proto3" json:"value_series,omitempty"`
 	// Beside them, the values, in units.
@@ -57,7 +57,12 @@ type NodeSample struct {
 	// Series that are no longer measured.
 	Gone []uint32 `protobuf:"varint,14,rep,packed,name=gone,proto3" json:"gone,omitempty"`
 	// Whole slots.
-	Slots         []*SampleSlot `protobuf:"bytes,15,rep,name=slots,proto3" json:"slots,omitempty"`
+	Slots []*SampleSlot `protobuf:"bytes,15,rep,name=slots,proto3" json:"slots,omitempty"`
+	// What series IDs stand for, four numbers for each: the ID, which is at least 1
+	// and never used again in the session; the index of its metric in names; one
+	// more than that of its allocation, or 0 for the node itself; and how many units
+	// make 1 of the metric: 10 for tenths.
+	Declared      []uint32 `protobuf:"varint,16,rep,packed,name=declared,proto3" json:"declared,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -120,9 +125,9 @@ func (x *NodeSample) GetFull() bool {
 	return false
 }
 
-func (x *NodeSample) GetDeclared() []*SeriesDeclared {
+func (x *NodeSample) GetNames() []string {
 	if x != nil {
-		return x.Declared
+		return x.Names
 	}
 	return nil
 }
@@ -183,77 +188,11 @@ func (x *NodeSample) GetSlots() []*SampleSlot {
 	return nil
 }
 
-// SeriesDeclared says what a series ID stands for.
-type SeriesDeclared struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Series ID; at least 1.
-	Id uint32 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Name with unit: "cpu_percent".
-	Metric string `protobuf:"bytes,2,opt,name=metric,proto3" json:"metric,omitempty"`
-	// Allocation that is measured; empty for the node itself.
-	Alloc string `protobuf:"bytes,3,opt,name=alloc,proto3" json:"alloc,omitempty"`
-	// How many units make 1 of the metric: 10 for tenths. At least 1.
-	Scale         uint32 `protobuf:"varint,4,opt,name=scale,proto3" json:"scale,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SeriesDeclared) Reset() {
-	*x = SeriesDeclared{}
-	mi := &file_psg_v1_telemetry_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SeriesDeclared) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SeriesDeclared) ProtoMessage() {}
-
-func (x *SeriesDeclared) ProtoReflect() protoreflect.Message {
-	mi := &file_psg_v1_telemetry_proto_msgTypes[1]
+func (x *NodeSample) GetDeclared() []uint32 {
 	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
+		return x.Declared
 	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SeriesDeclared.ProtoReflect.Descriptor instead.
-func (*SeriesDeclared) Descriptor() ([]byte, []int) {
-	return file_psg_v1_telemetry_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *SeriesDeclared) GetId() uint32 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
-}
-
-func (x *SeriesDeclared) GetMetric() string {
-	if x != nil {
-		return x.Metric
-	}
-	return ""
-}
-
-func (x *SeriesDeclared) GetAlloc() string {
-	if x != nil {
-		return x.Alloc
-	}
-	return ""
-}
-
-func (x *SeriesDeclared) GetScale() uint32 {
-	if x != nil {
-		return x.Scale
-	}
-	return 0
+	return nil
 }
 
 // SampleSlot is what the node's own series were like in 10 s.
@@ -275,7 +214,7 @@ type SampleSlot struct {
 
 func (x *SampleSlot) Reset() {
 	*x = SampleSlot{}
-	mi := &file_psg_v1_telemetry_proto_msgTypes[2]
+	mi := &file_psg_v1_telemetry_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -287,7 +226,7 @@ func (x *SampleSlot) String() string {
 func (*SampleSlot) ProtoMessage() {}
 
 func (x *SampleSlot) ProtoReflect() protoreflect.Message {
-	mi := &file_psg_v1_telemetry_proto_msgTypes[2]
+	mi := &file_psg_v1_telemetry_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -300,7 +239,7 @@ func (x *SampleSlot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleSlot.ProtoReflect.Descriptor instead.
 func (*SampleSlot) Descriptor() ([]byte, []int) {
-	return file_psg_v1_telemetry_proto_rawDescGZIP(), []int{2}
+	return file_psg_v1_telemetry_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *SampleSlot) GetNumber() int64 {
@@ -332,7 +271,7 @@ type Telemetry struct {
 
 func (x *Telemetry) Reset() {
 	*x = Telemetry{}
-	mi := &file_psg_v1_telemetry_proto_msgTypes[3]
+	mi := &file_psg_v1_telemetry_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -344,7 +283,7 @@ func (x *Telemetry) String() string {
 func (*Telemetry) ProtoMessage() {}
 
 func (x *Telemetry) ProtoReflect() protoreflect.Message {
-	mi := &file_psg_v1_telemetry_proto_msgTypes[3]
+	mi := &file_psg_v1_telemetry_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -357,7 +296,7 @@ func (x *Telemetry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Telemetry.ProtoReflect.Descriptor instead.
 func (*Telemetry) Descriptor() ([]byte, []int) {
-	return file_psg_v1_telemetry_proto_rawDescGZIP(), []int{3}
+	return file_psg_v1_telemetry_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Telemetry) GetAt() *timestamppb.Timestamp {
@@ -406,7 +345,7 @@ type Stats struct {
 
 func (x *Stats) Reset() {
 	*x = Stats{}
-	mi := &file_psg_v1_telemetry_proto_msgTypes[4]
+	mi := &file_psg_v1_telemetry_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -418,7 +357,7 @@ func (x *Stats) String() string {
 func (*Stats) ProtoMessage() {}
 
 func (x *Stats) ProtoReflect() protoreflect.Message {
-	mi := &file_psg_v1_telemetry_proto_msgTypes[4]
+	mi := &file_psg_v1_telemetry_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -431,7 +370,7 @@ func (x *Stats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stats.ProtoReflect.Descriptor instead.
 func (*Stats) Descriptor() ([]byte, []int) {
-	return file_psg_v1_telemetry_proto_rawDescGZIP(), []int{4}
+	return file_psg_v1_telemetry_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Stats) GetLast() float64 {
@@ -509,7 +448,7 @@ type Summary struct {
 
 func (x *Summary) Reset() {
 	*x = Summary{}
-	mi := &file_psg_v1_telemetry_proto_msgTypes[5]
+	mi := &file_psg_v1_telemetry_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -521,7 +460,7 @@ func (x *Summary) String() string {
 func (*Summary) ProtoMessage() {}
 
 func (x *Summary) ProtoReflect() protoreflect.Message {
-	mi := &file_psg_v1_telemetry_proto_msgTypes[5]
+	mi := &file_psg_v1_telemetry_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -534,7 +473,7 @@ func (x *Summary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Summary.ProtoReflect.Descriptor instead.
 func (*Summary) Descriptor() ([]byte, []int) {
-	return file_psg_v1_telemetry_proto_rawDescGZIP(), []int{5}
+	return file_psg_v1_telemetry_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Summary) GetMean() float64 {
@@ -587,7 +526,7 @@ type AllocTelemetry struct {
 
 func (x *AllocTelemetry) Reset() {
 	*x = AllocTelemetry{}
-	mi := &file_psg_v1_telemetry_proto_msgTypes[6]
+	mi := &file_psg_v1_telemetry_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -599,7 +538,7 @@ func (x *AllocTelemetry) String() string {
 func (*AllocTelemetry) ProtoMessage() {}
 
 func (x *AllocTelemetry) ProtoReflect() protoreflect.Message {
-	mi := &file_psg_v1_telemetry_proto_msgTypes[6]
+	mi := &file_psg_v1_telemetry_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -612,7 +551,7 @@ func (x *AllocTelemetry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocTelemetry.ProtoReflect.Descriptor instead.
 func (*AllocTelemetry) Descriptor() ([]byte, []int) {
-	return file_psg_v1_telemetry_proto_rawDescGZIP(), []int{6}
+	return file_psg_v1_telemetry_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *AllocTelemetry) GetAlloc() string {
@@ -654,7 +593,7 @@ type Use struct {
 
 func (x *Use) Reset() {
 	*x = Use{}
-	mi := &file_psg_v1_telemetry_proto_msgTypes[7]
+	mi := &file_psg_v1_telemetry_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -666,7 +605,7 @@ func (x *Use) String() string {
 func (*Use) ProtoMessage() {}
 
 func (x *Use) ProtoReflect() protoreflect.Message {
-	mi := &file_psg_v1_telemetry_proto_msgTypes[7]
+	mi := &file_psg_v1_telemetry_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -679,7 +618,7 @@ func (x *Use) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Use.ProtoReflect.Descriptor instead.
 func (*Use) Descriptor() ([]byte, []int) {
-	return file_psg_v1_telemetry_proto_rawDescGZIP(), []int{7}
+	return file_psg_v1_telemetry_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Use) GetLast() float64 {
@@ -727,7 +666,7 @@ type Projection struct {
 
 func (x *Projection) Reset() {
 	*x = Projection{}
-	mi := &file_psg_v1_telemetry_proto_msgTypes[8]
+	mi := &file_psg_v1_telemetry_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -739,7 +678,7 @@ func (x *Projection) String() string {
 func (*Projection) ProtoMessage() {}
 
 func (x *Projection) ProtoReflect() protoreflect.Message {
-	mi := &file_psg_v1_telemetry_proto_msgTypes[8]
+	mi := &file_psg_v1_telemetry_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -752,7 +691,7 @@ func (x *Projection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Projection.ProtoReflect.Descriptor instead.
 func (*Projection) Descriptor() ([]byte, []int) {
-	return file_psg_v1_telemetry_proto_rawDescGZIP(), []int{8}
+	return file_psg_v1_telemetry_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Projection) GetAt() *timestamppb.Timestamp {
@@ -787,14 +726,14 @@ var File_psg_v1_telemetry_proto protoreflect.FileDescriptor
 
 const file_psg_v1_telemetry_proto_rawDesc = "" +
 	"\n" +
-	"\x16psg/v1/telemetry.proto\x12\x06psg.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x12psg/v1/types.proto\"\xdf\x03\n" +
+	"\x16psg/v1/telemetry.proto\x12\x06psg.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x12psg/v1/types.proto\"\xdd\x03\n" +
 	"\n" +
 	"NodeSample\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12*\n" +
 	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x18\n" +
 	"\asession\x18\x05 \x01(\x04R\asession\x12\x12\n" +
-	"\x04full\x18\x06 \x01(\bR\x04full\x122\n" +
-	"\bdeclared\x18\a \x03(\v2\x16.psg.v1.SeriesDeclaredR\bdeclared\x12!\n" +
+	"\x04full\x18\x06 \x01(\bR\x04full\x12\x14\n" +
+	"\x05names\x18\a \x03(\tR\x05names\x12!\n" +
 	"\fvalue_series\x18\b \x03(\rR\vvalueSeries\x12\x1f\n" +
 	"\vvalue_units\x18\t \x03(\x12R\n" +
 	"valueUnits\x12\x1d\n" +
@@ -805,12 +744,8 @@ const file_psg_v1_telemetry_proto_rawDesc = "" +
 	"\x0fforecast_series\x18\f \x03(\rR\x0eforecastSeries\x12%\n" +
 	"\x0eforecast_units\x18\r \x03(\x12R\rforecastUnits\x12\x12\n" +
 	"\x04gone\x18\x0e \x03(\rR\x04gone\x12(\n" +
-	"\x05slots\x18\x0f \x03(\v2\x12.psg.v1.SampleSlotR\x05slotsJ\x04\b\x01\x10\x02J\x04\b\x04\x10\x05R\x04nodeR\ametrics\"d\n" +
-	"\x0eSeriesDeclared\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\rR\x02id\x12\x16\n" +
-	"\x06metric\x18\x02 \x01(\tR\x06metric\x12\x14\n" +
-	"\x05alloc\x18\x03 \x01(\tR\x05alloc\x12\x14\n" +
-	"\x05scale\x18\x04 \x01(\rR\x05scale\"J\n" +
+	"\x05slots\x18\x0f \x03(\v2\x12.psg.v1.SampleSlotR\x05slots\x12\x1a\n" +
+	"\bdeclared\x18\x10 \x03(\rR\bdeclaredJ\x04\b\x01\x10\x02J\x04\b\x04\x10\x05R\x04nodeR\ametrics\"J\n" +
 	"\n" +
 	"SampleSlot\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x03R\x06number\x12$\n" +
@@ -870,45 +805,43 @@ func file_psg_v1_telemetry_proto_rawDescGZIP() []byte {
 	return file_psg_v1_telemetry_proto_rawDescData
 }
 
-var file_psg_v1_telemetry_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_psg_v1_telemetry_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_psg_v1_telemetry_proto_goTypes = []any{
 	(*NodeSample)(nil),            // 0: psg.v1.NodeSample
-	(*SeriesDeclared)(nil),        // 1: psg.v1.SeriesDeclared
-	(*SampleSlot)(nil),            // 2: psg.v1.SampleSlot
-	(*Telemetry)(nil),             // 3: psg.v1.Telemetry
-	(*Stats)(nil),                 // 4: psg.v1.Stats
-	(*Summary)(nil),               // 5: psg.v1.Summary
-	(*AllocTelemetry)(nil),        // 6: psg.v1.AllocTelemetry
-	(*Use)(nil),                   // 7: psg.v1.Use
-	(*Projection)(nil),            // 8: psg.v1.Projection
-	nil,                           // 9: psg.v1.Telemetry.MetricsEntry
-	nil,                           // 10: psg.v1.AllocTelemetry.MetricsEntry
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 12: google.protobuf.Duration
-	(*Resources)(nil),             // 13: psg.v1.Resources
+	(*SampleSlot)(nil),            // 1: psg.v1.SampleSlot
+	(*Telemetry)(nil),             // 2: psg.v1.Telemetry
+	(*Stats)(nil),                 // 3: psg.v1.Stats
+	(*Summary)(nil),               // 4: psg.v1.Summary
+	(*AllocTelemetry)(nil),        // 5: psg.v1.AllocTelemetry
+	(*Use)(nil),                   // 6: psg.v1.Use
+	(*Projection)(nil),            // 7: psg.v1.Projection
+	nil,                           // 8: psg.v1.Telemetry.MetricsEntry
+	nil,                           // 9: psg.v1.AllocTelemetry.MetricsEntry
+	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 11: google.protobuf.Duration
+	(*Resources)(nil),             // 12: psg.v1.Resources
 }
 var file_psg_v1_telemetry_proto_depIdxs = []int32{
-	11, // 0: psg.v1.NodeSample.at:type_name -> google.protobuf.Timestamp
-	1,  // 1: psg.v1.NodeSample.declared:type_name -> psg.v1.SeriesDeclared
-	2,  // 2: psg.v1.NodeSample.slots:type_name -> psg.v1.SampleSlot
-	11, // 3: psg.v1.Telemetry.at:type_name -> google.protobuf.Timestamp
-	9,  // 4: psg.v1.Telemetry.metrics:type_name -> psg.v1.Telemetry.MetricsEntry
-	6,  // 5: psg.v1.Telemetry.allocs:type_name -> psg.v1.AllocTelemetry
-	5,  // 6: psg.v1.Stats.over_60s:type_name -> psg.v1.Summary
-	5,  // 7: psg.v1.Stats.over_5m:type_name -> psg.v1.Summary
-	10, // 8: psg.v1.AllocTelemetry.metrics:type_name -> psg.v1.AllocTelemetry.MetricsEntry
-	8,  // 9: psg.v1.AllocTelemetry.projection:type_name -> psg.v1.Projection
-	11, // 10: psg.v1.Projection.at:type_name -> google.protobuf.Timestamp
-	12, // 11: psg.v1.Projection.horizon:type_name -> google.protobuf.Duration
-	13, // 12: psg.v1.Projection.mean:type_name -> psg.v1.Resources
-	13, // 13: psg.v1.Projection.upper:type_name -> psg.v1.Resources
-	4,  // 14: psg.v1.Telemetry.MetricsEntry.value:type_name -> psg.v1.Stats
-	7,  // 15: psg.v1.AllocTelemetry.MetricsEntry.value:type_name -> psg.v1.Use
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	10, // 0: psg.v1.NodeSample.at:type_name -> google.protobuf.Timestamp
+	1,  // 1: psg.v1.NodeSample.slots:type_name -> psg.v1.SampleSlot
+	10, // 2: psg.v1.Telemetry.at:type_name -> google.protobuf.Timestamp
+	8,  // 3: psg.v1.Telemetry.metrics:type_name -> psg.v1.Telemetry.MetricsEntry
+	5,  // 4: psg.v1.Telemetry.allocs:type_name -> psg.v1.AllocTelemetry
+	4,  // 5: psg.v1.Stats.over_60s:type_name -> psg.v1.Summary
+	4,  // 6: psg.v1.Stats.over_5m:type_name -> psg.v1.Summary
+	9,  // 7: psg.v1.AllocTelemetry.metrics:type_name -> psg.v1.AllocTelemetry.MetricsEntry
+	7,  // 8: psg.v1.AllocTelemetry.projection:type_name -> psg.v1.Projection
+	10, // 9: psg.v1.Projection.at:type_name -> google.protobuf.Timestamp
+	11, // 10: psg.v1.Projection.horizon:type_name -> google.protobuf.Duration
+	12, // 11: psg.v1.Projection.mean:type_name -> psg.v1.Resources
+	12, // 12: psg.v1.Projection.upper:type_name -> psg.v1.Resources
+	3,  // 13: psg.v1.Telemetry.MetricsEntry.value:type_name -> psg.v1.Stats
+	6,  // 14: psg.v1.AllocTelemetry.MetricsEntry.value:type_name -> psg.v1.Use
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_psg_v1_telemetry_proto_init() }
@@ -923,7 +856,7 @@ func file_psg_v1_telemetry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_psg_v1_telemetry_proto_rawDesc), len(file_psg_v1_telemetry_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
