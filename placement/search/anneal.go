@@ -17,7 +17,7 @@ func (s *searcher) anneal() {
 	if s.items == 0 || s.nodes < 2 {
 		return
 	}
-	hot := s.pilot()
+	hot := hotter * s.pilot()
 	s.restore(s.home, s.p.Cost(s.p.Initial).Total()) // not from where the pilot froze
 	cold := max(coldest, hot/span)
 	s.phase(pilot, steady, hot, cold)

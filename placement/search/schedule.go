@@ -9,7 +9,8 @@ const (
 	levels  = 40    // of temperature in the pilot
 	hottest = 12    // times the mean worsening shift
 	coldest = 0.3   // of cost
-	span    = 100   // hot over cold in the main part
+	hotter  = 10    // begins the main part so much above what the pilot found
+	span    = 1000  // hot over cold in the main part
 	pilot   = 0.06  // share of the budget that finds the hot temperature
 	steady  = 0.84  // until there the main part
 	cool    = 0.97  // until there from cold to coldest; the rest descends
