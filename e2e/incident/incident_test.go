@@ -65,7 +65,7 @@ func (b *bench) open(kind, stops string) *scene {
 	s.antagonist = b.start(antagonistMHz, env, built.load, "antagonist", kind, filepath.Join(b.dir, kind+".antagonist"), s.status)
 	client := &http.Client{Timeout: time.Second}
 	b.until(60*time.Second, "victim and antagonist are ready", func() bool {
-		if _, err := os.Stat(s.status); err != nil {
+		if !s.ready() {
 			return false
 		}
 		response, err := client.Get(url)
@@ -83,6 +83,12 @@ func (b *bench) close(s *scene) {
 	for _, t := range []*task{s.antagonist, s.bystander, s.victim} {
 		b.end(t)
 	}
+}
+
+// ready reports whether the antagonist waits to begin.
+func (s *scene) ready() bool {
+	_, err := os.Stat(s.status)
+	return err == nil
 }
 
 // units is how many pieces of work the antagonist has done.
