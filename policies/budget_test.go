@@ -102,7 +102,7 @@ func TestRule_JudgesAlikeNodesOnce(t *testing.T) {
 
 func TestCheck_SaysWhatWaits(t *testing.T) {
 	var out strings.Builder
-	if err := Check(bundleDir(t, one(hot)), Key{}, &out, true); err != nil || !strings.Contains(out.String(), "reads measurements pair by pair: beyond 4096 such pairs a cycle, verdicts are up to 10s old, and changes within 2 % wait so long\n") {
+	if err := (Config{}).Check(bundleDir(t, one(hot)), &out, true); err != nil || !strings.Contains(out.String(), "reads measurements pair by pair: beyond 4096 such pairs a cycle, verdicts are up to 10s old, and changes within 2 % wait so long\n") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }

@@ -10,12 +10,11 @@ import (
 	"github.com/psgrid/psg"
 )
 
-// Check loads a bundle, which must be signed with the key if one is given, and
-// writes what it holds: each policy with its mode, its rules and what it reads,
-// and all warnings. If verbose, it also writes how each rule is evaluated, and why
-// not faster.
-func Check(dir string, key Key, w io.Writer, verbose bool) error {
-	set, err := Config{Key: key}.Load(dir)
+// Check loads a bundle and writes what it holds: each policy with its mode, its
+// rules and what it reads, and all warnings. If verbose, it also writes how each
+// rule is evaluated, and why not faster.
+func (c Config) Check(dir string, w io.Writer, verbose bool) error {
+	set, err := c.Load(dir)
 	if err != nil {
 		return err
 	}

@@ -91,27 +91,11 @@ func nearMisses(module *ast.Module) string {
 // unusedRules warns of rules that nothing of the contract depends on: most are
 // a contract rule misspelt.
 func (p *policy) unusedRules() []string {
-	used := map[*ast.Rule]bool{}
-	var visit func(rule *ast.Rule)
-	visit = func(rule *ast.Rule) {
-		if used[rule] {
-			return
-		}
-		used[rule] = true
-		for dependency := range p.compiler.Graph.Dependencies(rule) {
-			visit(dependency.(*ast.Rule))
-		}
-	}
-	rules := p.module().Rules
-	for _, rule := range rules {
-		if slices.Contains(contract(), ruleName(rule)) {
-			visit(rule)
-		}
-	}
+	used := p.reached(contract())
 	var warnings []string
-	for _, rule := range rules {
+	for _, rule := range p.module().Rules {
 		name := ruleName(rule)
-		if !used[rule] && !strings.HasPrefix(name, "test_") && !strings.HasPrefix(name, "todo_test_") {
+		if !slices.Contains(used, rule) && !strings.HasPrefix(name, "test_") && !strings.HasPrefix(name, "todo_test_") {
 			at := positionOf(p.dir, rule.Location)
 			warnings = append(warnings, fmt.Sprintf("%s: rule %s is never used%s", at, name, hclspec.DidYouMean(name, contract())))
 		}

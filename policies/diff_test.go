@@ -51,13 +51,13 @@ protect contains "it trains" if input.workload.kind == "training"
 
 func TestCheck_SaysHowEachRuleIsEvaluated(t *testing.T) {
 	var out bytes.Buffer
-	if err := Check(bundleDir(t, one(`
+	if err := (Config{}).Check(bundleDir(t, one(`
 deny contains "odd" if to_number(input.node.attributes.n) > 1
 
 score contains ["x", 1] if input.node.ready
 
 reject contains "no" if input.workload.gpus > 8
-`)), Key{}, &out, true); err != nil {
+`)), &out, true); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -70,7 +70,7 @@ reject contains "no" if input.workload.gpus > 8
 	}
 	for _, dir := range libraries(t) {
 		out.Reset()
-		if err := Check(dir, Key{}, &out, true); err != nil {
+		if err := (Config{}).Check(dir, &out, true); err != nil {
 			t.Fatal(err)
 		}
 		if text := out.String(); strings.Contains(text, "T1") || strings.Contains(text, "pair by pair") || !strings.Contains(text, ": T2, by columns") {

@@ -47,7 +47,7 @@ func TestDocs_SnippetsWork(t *testing.T) {
 		t.Errorf("%d policies, warnings %q", len(set.policies), warnings)
 	}
 	var out bytes.Buffer
-	if failed, err := Test(t.Context(), dir, &out, true); err != nil || failed != 0 || !strings.Contains(out.String(), "PASS: 1/1") {
+	if failed, err := (Config{}).Test(t.Context(), dir, &out, true); err != nil || failed != 0 || !strings.Contains(out.String(), "PASS: 1/1") {
 		t.Errorf("%d failed, %v\n%s", failed, err, out.String())
 	}
 }

@@ -33,8 +33,8 @@ type NodeVerdict struct {
 
 // Eval loads a bundle and rules on one workload, given as the JSON of a
 // psg.Workload, over a snapshot, given as the JSON of a psg.Snapshot.
-func Eval(ctx context.Context, dir string, workload, snapshot []byte) (Report, error) {
-	set, err := Load(dir)
+func (c Config) Eval(ctx context.Context, dir string, workload, snapshot []byte) (Report, error) {
+	set, err := c.Load(dir)
 	if err != nil {
 		return Report{}, err
 	}

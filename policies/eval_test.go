@@ -22,7 +22,7 @@ func TestEval_SaysWhyOnEachNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := Eval(t.Context(), "library/gpu_colocation", workload, snapshot)
+	report, err := Config{}.Eval(t.Context(), "library/gpu_colocation", workload, snapshot)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ package q
 
 deny contains "perhaps"
 `)
-	report, err := Eval(t.Context(), dir, []byte(`{"id": {"job": "j"}, "devices": [{"name": "gpu", "count": 1, "milli_gpu": 1000}]}`), []byte(`{"nodes": [{"id": "n"}]}`))
+	report, err := Config{}.Eval(t.Context(), dir, []byte(`{"id": {"job": "j"}, "devices": [{"name": "gpu", "count": 1, "milli_gpu": 1000}]}`), []byte(`{"nodes": [{"id": "n"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestEval_RefusesWhatItCannotRead(t *testing.T) {
 		"duplicate": {`{}`, `{"nodes": [{"id": "n"}, {"id": "n"}]}`, `snapshot: invalid: node "n" is there twice`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Eval(t.Context(), "library/gpu_colocation", []byte(c.workload), []byte(c.snapshot))
+			_, err := Config{}.Eval(t.Context(), "library/gpu_colocation", []byte(c.workload), []byte(c.snapshot))
 			if !errors.Is(err, psg.ErrInvalid) || !strings.Contains(fmt.Sprint(err), c.want) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}

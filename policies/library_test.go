@@ -34,7 +34,7 @@ func TestLibrary_PassesItsOwnTests(t *testing.T) {
 				t.Errorf("warnings: %q", warnings)
 			}
 			var out bytes.Buffer
-			failed, err := Test(t.Context(), dir, &out, true)
+			failed, err := Config{}.Test(t.Context(), dir, &out, true)
 			if err != nil || failed != 0 {
 				t.Fatalf("%d failed, %v\n%s", failed, err, out.String())
 			}

@@ -144,7 +144,7 @@ func TestLoad_WarnsOfWhatIsLikelyAMistake(t *testing.T) {
 
 func TestCheck_DescribesTheBundle(t *testing.T) {
 	var out bytes.Buffer
-	if err := Check("library/compliance", Key{}, &out, false); err != nil {
+	if err := (Config{}).Check("library/compliance", &out, false); err != nil {
 		t.Fatal(err)
 	}
 	want := "bundle compliance 1.0.0: policies=1 aggregates=0 tenants=0 sources=1\n" +
@@ -153,14 +153,14 @@ func TestCheck_DescribesTheBundle(t *testing.T) {
 		t.Errorf("got\n%swant\n%s", out.String(), want)
 	}
 	out.Reset()
-	if err := Check(bundleDir(t, suspicious), Key{}, &out, false); err != nil || !strings.Contains(out.String(), "warning: ") {
+	if err := (Config{}).Check(bundleDir(t, suspicious), &out, false); err != nil || !strings.Contains(out.String(), "warning: ") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }
 
 func TestTest_CountsFailuresAndRunsEachPolicyWithItsParams(t *testing.T) {
 	var out bytes.Buffer
-	failed, err := Test(t.Context(), bundleDir(t, `
+	failed, err := Config{}.Test(t.Context(), bundleDir(t, `
 -- bundle.hcl --
 bundle "b" {}
 policy "three" {
@@ -196,7 +196,7 @@ test_error if count(p.deny) == 0 with input.workload.gpus as to_number("x")
 
 func TestTest_SaysThatNothingRan(t *testing.T) {
 	var out bytes.Buffer
-	failed, err := Test(t.Context(), bundleDir(t, suspicious), &out, false)
+	failed, err := Config{}.Test(t.Context(), bundleDir(t, suspicious), &out, false)
 	if failed != 0 || err != nil || !strings.Contains(out.String(), "ran 0 tests") {
 		t.Errorf("%d, %v\n%s", failed, err, out.String())
 	}
@@ -204,7 +204,7 @@ func TestTest_SaysThatNothingRan(t *testing.T) {
 
 func TestTest_RefusesTestsOfNoPolicy(t *testing.T) {
 	dir := bundleDir(t, suspicious+"-- other_test.rego --\npackage other_test\n\ntest_x if true\n")
-	_, err := Test(t.Context(), dir, &bytes.Buffer{}, false)
+	_, err := Config{}.Test(t.Context(), dir, &bytes.Buffer{}, false)
 	if err == nil || !strings.Contains(err.Error(), "other_test.rego: it tests no policy of the bundle") {
 		t.Error(err)
 	}

@@ -19,8 +19,8 @@ import (
 // those in NAME_test.rego; a test file of any other name belongs to each policy
 // whose package it shares or refers to. failed counts tests that failed or
 // erred; err is for tests that could not be run.
-func Test(ctx context.Context, dir string, w io.Writer, verbose bool) (failed int, err error) {
-	set, err := Load(dir)
+func (c Config) Test(ctx context.Context, dir string, w io.Writer, verbose bool) (failed int, err error) {
+	set, err := c.Load(dir)
 	if err != nil {
 		return 0, err
 	}

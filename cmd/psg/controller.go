@@ -49,6 +49,7 @@ says what Nomad refuses.`,
 			flags.StringVar(&config.natsListen, "nats-listen", "127.0.0.1:4222", "`address` where the embedded NATS server takes agents; empty for none")
 			config.guard.define(flags)
 			flags.StringVar(&config.bundle, "bundle", "", "policy bundle `directory`, or an archive that psg policy build made")
+			config.variables.define(flags)
 			policyKey.define(flags, "policy-key", "public key or certificate in PEM, or secret, that the bundle must be signed with")
 			flags.StringVar(&config.grpc, "grpc", "127.0.0.1:4680", "`address` of the gRPC face")
 			flags.StringVar(&config.http, "http", "127.0.0.1:4681", "`address` of the REST face, the metrics and health")

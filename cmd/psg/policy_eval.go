@@ -10,8 +10,9 @@ import (
 func policyEvalCommand() *command {
 	var workload, snapshot string
 	var out output
+	var vars varFlags
 	return &command{
-		name: "policy eval", args: "[-json|-t TEMPLATE] -workload FILE -snapshot FILE DIR",
+		name: "policy eval", args: "[-json|-t TEMPLATE] [-var NAME=VALUE]… -workload FILE -snapshot FILE DIR",
 		synopsis: "Show what a policy bundle says of a workload on each node",
 		help: `
 Rules on the workload over the nodes of the snapshot, each the JSON of the type
@@ -21,6 +22,7 @@ score.`,
 			flags.StringVar(&workload, "workload", "", "JSON `file` of the workload")
 			flags.StringVar(&snapshot, "snapshot", "", "JSON `file` of the cluster")
 			out.define(flags)
+			vars.define(flags)
 		},
 		run: func(c *command, args []string) error {
 			if len(args) != 1 || workload == "" || snapshot == "" {
@@ -34,7 +36,7 @@ score.`,
 			if err != nil {
 				return err
 			}
-			report, err := policies.Eval(c.ctx, args[0], w, s)
+			report, err := policies.Config{Variables: vars}.Eval(c.ctx, args[0], w, s)
 			if err != nil {
 				return err
 			}

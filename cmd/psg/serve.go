@@ -39,6 +39,7 @@ type serveConfig struct {
 	guard           natsGuard // of the embedded bus; its TLS also towards an external one
 	bundle          string
 	policyKey       policies.Key // that the bundle must be signed with; the zero key for none
+	variables       varFlags     // of the bundle
 	grpc, http      string
 	advertiseGRPC   string // where others reach grpc; the address it listens on if empty
 	advertiseHTTP   string // where others reach http; likewise
@@ -78,7 +79,7 @@ func (c serveConfig) validate() error {
 // serve runs a controller until ctx ends or a part of it fails. A signal on
 // reload loads the policies anew.
 func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) error {
-	rules, err := newRulebook(config.bundle, policies.Config{Key: config.policyKey, Log: config.log})
+	rules, err := newRulebook(config.bundle, policies.Config{Key: config.policyKey, Variables: config.variables, Log: config.log})
 	if err != nil {
 		return err
 	}
