@@ -39,7 +39,7 @@ func (c *Controller) Start(ctx context.Context) error {
 		return err
 	}
 	client := &http.Client{Timeout: time.Second}
-	return c.until(ctx, 10*time.Second, "the controller leads", func() (bool, error) {
+	return c.until(ctx, 30*time.Second, "the controller leads", func() (bool, error) {
 		response, err := client.Get(c.URL() + "/v1/leader")
 		if err != nil {
 			return false, err

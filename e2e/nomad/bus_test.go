@@ -12,17 +12,19 @@ import (
 	e2e "github.com/psgrid/psg/e2e/cluster"
 )
 
-// asBus holds the config of a NATS server for a process that is to be one.
+// asBus holds the busConfig of a process that is to be a NATS server.
 const asBus = "PSG_TEST_NATS"
+
+type busConfig struct{ Dir, Listen string }
 
 // runBus is a NATS server until it gets a signal.
 func runBus(config string) int {
-	var c server.Config
+	var c busConfig
 	if err := json.Unmarshal([]byte(config), &c); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	running, err := server.Start(c)
+	running, err := server.Start(server.Config{Dir: c.Dir, Listen: c.Listen})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -36,7 +38,7 @@ func runBus(config string) int {
 
 // startBus runs the region's NATS server, again with what it kept.
 func (r *region) startBus() error {
-	config, err := json.Marshal(server.Config{Dir: filepath.Join(r.dir, "bus"), Listen: r.busURL})
+	config, err := json.Marshal(busConfig{Dir: filepath.Join(r.dir, "bus"), Listen: r.busURL})
 	if err != nil {
 		return err
 	}

@@ -136,6 +136,17 @@ func use(t *testing.T) *grid {
 	return g
 }
 
+// restart stops the controller and starts it again.
+func (g *grid) restart(t *testing.T) {
+	t.Helper()
+	if err := g.controller.Stop(syscall.SIGTERM, 10*time.Second); err != nil {
+		t.Error(err)
+	}
+	if err := g.controller.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // get reads from the controller's REST face; nothing while it does not answer.
 func (g *grid) get(path string, into any) {
 	response, err := http.Get(g.controller.URL() + path)

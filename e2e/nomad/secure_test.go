@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,89 +17,6 @@ import (
 	"github.com/psgrid/psg/shim"
 )
 
-// issue gives every part of the region its certificate, before any runs.
-func (r *region) issue() error {
-	var err error
-	if r.authority, err = e2e.NewAuthority(filepath.Join(r.dir, "tls")); err != nil {
-		return err
-	}
-	server, err := r.authority.Issue("server.global.nomad")
-	if err != nil {
-		return err
-	}
-	client, err := r.authority.Issue("client.global.nomad")
-	if err != nil {
-		return err
-	}
-	if r.operator, err = r.authority.Issue("cli.global.nomad"); err != nil {
-		return err
-	}
-	for _, a := range r.servers {
-		a.TLS = server
-	}
-	for _, a := range r.clients {
-		a.TLS = client
-	}
-	return nil
-}
-
-// secured bootstraps the ACLs, and gives the controller a token with the policy
-// that the documentation says it needs, and certificates.
-func (r *region) secured() error {
-	management, _, err := r.client.ACLTokens().Bootstrap(nil)
-	if err != nil {
-		return fmt.Errorf("bootstrap ACLs: %w", err)
-	}
-	r.token = management.SecretID
-	r.env = r.entry.Environ(r.operator, r.token)
-	if r.client, err = r.entry.Client(r.operator, r.token); err != nil {
-		return err
-	}
-	rules, err := documentedPolicy()
-	if err != nil {
-		return err
-	}
-	token, err := r.allow("psg", rules, 0)
-	if err != nil {
-		return err
-	}
-	r.controller.More = []string{"-nomad-token-file", r.tokenFile(),
-		"-tls-ca", r.operator.CA, "-tls-cert", r.operator.Cert, "-tls-key", r.operator.Key}
-	return r.giveToken(token)
-}
-
-// documentedPolicy is what docs/nomad.md says PSG's token needs.
-func documentedPolicy() (string, error) {
-	text, err := os.ReadFile(filepath.Join(programs.Root, "docs", "nomad.md"))
-	if err != nil {
-		return "", err
-	}
-	found := regexp.MustCompile("(?s)```hcl\n(namespace .*?)```").FindSubmatch(text)
-	if found == nil {
-		return "", errors.New("docs/nomad.md holds no ACL policy")
-	}
-	return string(found[1]), nil
-}
-
-// allow makes a token with the rules; it expires after ttl, never if that is 0.
-func (r *region) allow(name, rules string, ttl time.Duration) (string, error) {
-	if _, err := r.client.ACLPolicies().Upsert(&api.ACLPolicy{Name: name, Rules: rules}, nil); err != nil {
-		return "", fmt.Errorf("policy %s: %w", name, err)
-	}
-	token, _, err := r.client.ACLTokens().Create(&api.ACLToken{Name: name, Type: "client", Policies: []string{name}, ExpirationTTL: ttl}, nil)
-	if err != nil {
-		return "", fmt.Errorf("token %s: %w", name, err)
-	}
-	return token.SecretID, nil
-}
-
-func (r *region) tokenFile() string { return filepath.Join(r.dir, "token") }
-
-// giveToken replaces the controller's token.
-func (r *region) giveToken(token string) error {
-	return os.WriteFile(r.tokenFile(), []byte(token+"\n"), 0o600)
-}
-
 // TestSecure takes the whole path on a cluster with ACLs and mTLS: proxy, gate,
 // controller and its own token.
 func TestSecure(t *testing.T) {
@@ -109,6 +24,7 @@ func TestSecure(t *testing.T) {
 	g := openRegion(t, layout{secure: true, nodes: three()[:2]})
 	g.Run("the proxy has the caller's rights and no others", g.callersRights)
 	g.Run("PSG's policy suffices to steer", g.steersWithItsPolicy)
+	g.Run("and nothing in it is too much", g.needsItsPolicy)
 	g.Run("a token that has expired is told of, and replaced", g.expires)
 	g.Run("a token that may not submit is told of, and replaced", g.mayNotSubmit)
 	g.Run("detach with PSG's policy", g.detachesWithItsPolicy)
@@ -190,6 +106,54 @@ func (g *grid) steersWithItsPolicy(t *testing.T) {
 	g.purge("steered")
 }
 
+// needsItsPolicy takes one right after the other away, which Nomad then refuses
+// to PSG.
+func (g *grid) needsItsPolicy(t *testing.T) {
+	rules, err := documentedPolicy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.register(gated("needs", 1, classB()))
+	g.settled("needs", 1)
+	needs := psg.JobID{Namespace: "default", Job: "needs"}
+	steer := func(c *api.Client) error {
+		hint := map[string]psg.Hint{"g": {psg.NodeID(g.nodes[0]): 1}}
+		_, err := shim.NewEnactor(c).Steer(t.Context(), psg.Steering{Job: needs, Hints: hint}, func() error { return nil })
+		return err
+	}
+	for right, use := range map[string]func(*api.Client) error{
+		`"list-jobs"`: func(c *api.Client) error {
+			_, _, err := c.Jobs().List(&api.QueryOptions{Namespace: api.AllNamespacesNamespace})
+			return err
+		},
+		`"read-job"`: func(c *api.Client) error {
+			_, err := shim.NewJobs(c).Workload(t.Context(), psg.WorkloadID{Namespace: "default", Job: "needs", Group: "g"})
+			return err
+		},
+		`"submit-job"`:      steer,
+		`"alloc-lifecycle"`: func(c *api.Client) error { return shim.NewEnactor(c).Stop(t.Context(), psg.AllocID(g.ids("needs")[0])) },
+		`node {`:            func(c *api.Client) error { _, _, err := c.Nodes().List(nil); return err },
+		`agent {`:           func(c *api.Client) error { _, err := c.Agent().Self(); return err },
+	} {
+		less := strings.ReplaceAll(strings.ReplaceAll(rules, right+", ", ""), ", "+right, "")
+		if block := strings.Index(less, right); block >= 0 {
+			less = less[:block] + less[block+strings.Index(less[block:], "}")+1:]
+		}
+		token, err := g.allow("less", less, 0)
+		if err != nil {
+			t.Fatalf("without %s: %v", right, err)
+		}
+		client, err := g.entry.Client(g.operator, token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := use(client); err == nil || !strings.Contains(err.Error(), "Permission denied") {
+			t.Errorf("without %s: %v, want it refused", right, err)
+		}
+	}
+	g.purge("needs")
+}
+
 // troubles waits until psg status tells of one, or of none if it is empty.
 func (g *grid) troubles(t *testing.T, want string) {
 	t.Helper()
@@ -239,9 +203,7 @@ func (g *grid) expires(t *testing.T) {
 	if err := g.giveToken(brief); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.restartController(); err != nil { // so that its event stream is of that token
-		t.Fatal(err)
-	}
+	g.restart(t) // so that its event stream is of that token
 	g.until(20*time.Second, "Nomad refuses the token", func() bool {
 		client, err := g.entry.Client(g.operator, brief)
 		if err != nil {
@@ -262,10 +224,6 @@ func (g *grid) expires(t *testing.T) {
 	g.until(30*time.Second, "the gate opens", func() bool { return g.total(g.runningOn("late")) == 1 })
 	g.troubles(t, "")
 	g.purge("late")
-}
-
-func (g *grid) restartController() error {
-	return errors.Join(g.controller.Stop(syscall.SIGTERM, 10*time.Second), g.controller.Start(context.Background()))
 }
 
 func (g *grid) mayNotSubmit(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -73,16 +72,6 @@ func (g *grid) clockOff(t *testing.T, job string) time.Duration {
 	}
 	t.Fatalf("no plan among %+v", asks)
 	return 0
-}
-
-func (g *grid) restart(t *testing.T) {
-	t.Helper()
-	if err := g.controller.Stop(syscall.SIGTERM, 10*time.Second); err != nil {
-		t.Error(err)
-	}
-	if err := g.controller.Start(context.Background()); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // skewVariable holds by how much the clock of a skewed program is off.
