@@ -50,7 +50,7 @@ func PermissionsOf(name string) (Permissions, error) {
 	case RoleController:
 		return Permissions{
 			Publish: []string{
-				ledgerSubject, auditSubject, orderSubject + "*",
+				ledgerSubject, auditSubject, orderSubject + "*", resyncSubject,
 				"$KV." + leaseBucket + "." + leaseKey, "$O." + imageBucket + ".>", "$JS.API.>",
 			},
 			DenyPublish: losing(),
@@ -67,7 +67,7 @@ func PermissionsOf(name string) (Permissions, error) {
 	case RoleAgent:
 		return Permissions{
 			Publish:   []string{TelemetrySubject(psg.NodeID(node)), ReportSubject(psg.NodeID(node))},
-			Subscribe: []string{OrderSubject(psg.NodeID(node))},
+			Subscribe: []string{OrderSubject(psg.NodeID(node)), resyncSubject},
 		}, nil
 	case RoleDriver, RoleTenant:
 		return Permissions{Publish: []string{}, Subscribe: []string{}}, nil

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -51,6 +52,28 @@ func TestTelemetry_ReachesWatchers(t *testing.T) {
 			return
 		case <-retry.C:
 		}
+	}
+}
+
+func TestTelemetry_WatchersAskAgentsForFullSamples(t *testing.T) {
+	bus := open(t, t.TempDir())
+	asked := make(chan struct{}, 16)
+	if err := bus.OnResync(func() { asked <- struct{}{} }); err != nil {
+		t.Fatal(err)
+	}
+	watch(t, bus)
+	select {
+	case <-asked:
+	case <-time.After(10 * time.Second):
+		t.Error("nobody asked")
+	}
+	agent, err := PermissionsOf("agent/n1")
+	if err != nil || !slices.Contains(agent.Subscribe, resyncSubject) {
+		t.Errorf("%v: an agent may not hear that it is asked: %+v", err, agent)
+	}
+	controller, err := PermissionsOf("controller")
+	if err != nil || !slices.Contains(controller.Publish, resyncSubject) {
+		t.Errorf("%v: a controller may not ask: %+v", err, controller)
 	}
 }
 
