@@ -25,9 +25,10 @@ import (
 const (
 	batchMessages = 1024
 	batchBytes    = 8 << 20
-	followEvery   = 50 * time.Millisecond // by who follows a stream
-	catchUpEvery  = 10 * time.Millisecond // by who knows that there is more
-	stallTimeout  = 3 * time.Second       // without anything of what there must be
+	followEvery   = 50 * time.Millisecond  // by who follows a stream
+	catchUpEvery  = 10 * time.Millisecond  // by who knows that there is more
+	leaderAfter   = 150 * time.Millisecond // without anything of what there must be: ask the stream's leader
+	stallTimeout  = 3 * time.Second        // then give up
 )
 
 // unbounded is the end of a stream that is followed.
@@ -37,10 +38,17 @@ const unbounded = math.MaxUint64
 type visitor func(position uint64, data []byte) error
 
 // read visits the messages of a stream after one position up to another, which
-// must be there; the server that answers may have yet to hear of them.
+// must be there. The server that answers may have yet to hear of them, and may
+// hear late: NATS prefers one that is near to one that is current. Then the
+// stream's leader is asked for one message after another.
 func (b *Bus) read(ctx context.Context, stream string, after, last uint64, visit visitor) error {
+	lags := false
 	for heard := time.Now(); after < last; {
-		next, err := b.batch(ctx, stream, after, visit)
+		ask := b.batch
+		if lags {
+			ask = b.fromLeader
+		}
+		next, err := ask(ctx, stream, after, visit)
 		switch {
 		case err != nil && !errors.Is(err, errLostBatch):
 			return err
@@ -49,6 +57,7 @@ func (b *Bus) read(ctx context.Context, stream string, after, last uint64, visit
 		case time.Since(heard) > stallTimeout:
 			return fmt.Errorf("read %s after %d, with more to come: %w (%w)", stream, after, cmp.Or(err, errLostBatch), psg.ErrUnavailable)
 		default:
+			lags = !lags && time.Since(heard) > leaderAfter
 			if err := wait(ctx, catchUpEvery); err != nil {
 				return err
 			}
@@ -124,6 +133,40 @@ func (b *Bus) batch(ctx context.Context, stream string, after uint64, visit visi
 		}
 		after = position
 	}
+}
+
+// fromLeader is batch for one message, from the leader of the stream.
+func (b *Bus) fromLeader(ctx context.Context, stream string, after uint64, visit visitor) (uint64, error) {
+	request, err := json.Marshal(map[string]uint64{"seq": after + 1})
+	if err != nil {
+		return after, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	answer, err := b.conn.RequestWithContext(bounded, "$JS.API.STREAM.MSG.GET."+stream, request)
+	if err != nil && ctx.Err() != nil {
+		return after, ctx.Err()
+	}
+	if err != nil {
+		return after, lost(err)
+	}
+	var told struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message struct {
+			Sequence uint64 `json:"seq"`
+			Data     []byte `json:"data"`
+		} `json:"message"`
+	}
+	if err := json.Unmarshal(answer.Data, &told); err != nil {
+		return after, lost(err)
+	}
+	if told.Error != nil {
+		return after, lost(told.Error)
+	}
+	if told.Message.Sequence != after+1 {
+		return after, lost(fmt.Errorf("message %d came", told.Message.Sequence))
+	}
+	return after + 1, visit(after+1, told.Message.Data)
 }
 
 func next(ctx context.Context, replies *nats.Subscription) (*nats.Msg, error) {

@@ -61,6 +61,7 @@ func PermissionsOf(name string) (Permissions, error) {
 			Publish: []string{
 				"$JS.API.STREAM.INFO." + auditStream, "$JS.API.STREAM.INFO." + ledgerStream,
 				"$JS.API.DIRECT.GET." + auditStream, "$JS.API.DIRECT.GET." + ledgerStream,
+				"$JS.API.STREAM.MSG.GET." + auditStream, "$JS.API.STREAM.MSG.GET." + ledgerStream,
 			},
 			Subscribe: []string{"_INBOX.>"},
 		}, nil

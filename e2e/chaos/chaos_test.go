@@ -68,6 +68,9 @@ func playRounds(t *testing.T, rounds int, outages *outages) {
 		if whole {
 			outages.note(kind, outage)
 		}
+		if outage > 2*known[kind] {
+			g.said()
+		}
 		t.Logf("%s after %s, cluster whole before: %t", outage.Round(time.Millisecond), names(victims), whole)
 		for _, victim := range victims {
 			victim.start()

@@ -157,6 +157,17 @@ func (g *grid) stop() {
 	}
 }
 
+// said logs what the controllers said last: why it took so long.
+func (g *grid) said() {
+	for _, p := range g.controllers {
+		if said, err := os.ReadFile(p.log); err == nil {
+			lines := strings.Split(strings.TrimSpace(string(said)), "\n")
+			lines = slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(line, "msg=decided") })
+			g.t.Logf("%s said at last:\n%s", p.name, strings.Join(lines[max(0, len(lines)-40):], "\n"))
+		}
+	}
+}
+
 // status is what a controller says of itself.
 type status struct {
 	Leading  bool
