@@ -101,11 +101,15 @@ func (g *grid) shiftGivenUp(t *testing.T) {
 	home := g.nodes[0]
 	job := shiftable("picky", 1)
 	job.Affinities = []*api.Affinity{api.NewAffinity("${node.unique.id}", "=", home, 100)}
+	job.Update.MinHealthyTime = new(3 * time.Second) // else to start is to be healthy
 	main := job.TaskGroups[0].Tasks[0]
 	main.Config = map[string]any{"command": "/bin/sh", "args": []string{"-c", `[ "$NODE" = "$HOME_NODE" ] || exit 3; exec sleep 600`}}
 	main.Env = map[string]string{"NODE": "${node.unique.id}", "HOME_NODE": home}
 	g.register(job)
 	g.settled("picky", 1)
+	if on := g.busiest("picky"); on != home {
+		t.Fatalf("picky runs on %s, want it on %s", on, home)
+	}
 	before, fewest := g.ids("picky"), g.fewest("picky", 1)
 	made, err := g.rebalance(t, "-empty", "-wait", "6s", home)
 	if least := fewest(); least < 1 {
