@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/bus"
+	"github.com/psgrid/psg/bus/server"
+	"github.com/psgrid/psg/telemetry"
+)
+
+// TestObserve_HandsOnWhatAgentsSay sends what an agent's recorder makes over a
+// real bus.
+func TestObserve_HandsOnWhatAgentsSay(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	nats, err := server.Start(server.Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nats.Close()
+	connect := func() *bus.Bus {
+		connected, err := bus.Connect(bus.Config{Server: nats, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return connected
+	}
+	controller, agent := connect(), connect()
+	defer controller.Close()
+	defer agent.Close()
+
+	recorder, err := telemetry.NewRecorder("n1", telemetry.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The first full sample is lost: nobody listens yet.
+	recorder.Node("load_1m").Put(time.Now(), 1)
+	if err := agent.PublishTelemetry(ctx, recorder.Cut(time.Now())); err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.OnResync(recorder.Resync); err != nil {
+		t.Fatal(err)
+	}
+	heard := make(chan psg.NodeObserved, 100)
+	watched := make(chan error, 1)
+	go func() {
+		watched <- observe(ctx, controller, func(seen psg.NodeObserved) { heard <- seen }, slog.New(slog.DiscardHandler))
+	}()
+	beat := time.NewTicker(20 * time.Millisecond)
+	defer beat.Stop()
+	for sent, seen := 0, (psg.NodeObserved{}); seen.Telemetry.Metrics["load_1m"].Last != 2; {
+		select {
+		case <-beat.C:
+			sent++
+			recorder.Node("load_1m").Put(time.Now(), 2)
+			if err := agent.PublishTelemetry(ctx, recorder.Cut(time.Now())); err != nil {
+				t.Fatal(err)
+			}
+		case seen = <-heard:
+			if seen.Node != "n1" || len(heard) > sent/5 {
+				t.Fatalf("heard %+v, and %d more of %d samples: want them taken together", seen, len(heard), sent)
+			}
+		case <-ctx.Done():
+			t.Fatal("nothing was heard")
+		}
+	}
+	cancel()
+	if err := <-watched; err != nil {
+		t.Error(err)
+	}
+}
