@@ -66,6 +66,8 @@ type Placement struct {
 	// given up. Each is named by one placement at most. It is placed anew, with
 	// none, once none of them holds room on Node.
 	Victims []RequestID `json:"victims,omitempty"`
+	// Audit is why policies in audit mode would have denied it.
+	Audit []Reason `json:"audit,omitempty"`
 }
 
 // Waits reports whether others have yet to make way for the placement.

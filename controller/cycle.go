@@ -79,6 +79,7 @@ func (c *Controller) decide(ctx context.Context, taken batch, now time.Time) ([]
 	if plan, err = c.lawful(ctx, policy.Sequel(view), plan, view); err != nil {
 		return nil, err
 	}
+	audited(plan.Placements, rulings, view)
 	return c.decisions(plan, now), nil
 }
 

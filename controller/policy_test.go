@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/ledger"
 )
 
 // always is a policy that never changes.
@@ -51,5 +52,44 @@ func TestCycle_DecidesByOneSetOfRules(t *testing.T) {
 		if n := len(w.Snapshot().Placements); n != 1 {
 			t.Errorf("after %s there are %d placements, want 1", alloc, n)
 		}
+	}
+}
+
+// auditing allows everything and would deny it, were it enforced.
+type auditing struct{ lenient }
+
+func (auditing) Rule(_ context.Context, w *psg.Workload, view *psg.Snapshot) (psg.Ruling, error) {
+	rows := psg.NewBitmap(len(view.Nodes))
+	rows.Set(0)
+	return psg.Ruling{Workload: w.ID, Audit: []psg.Denial{{Reason: psg.Reason{Source: "policy new", Text: "no"}, Rows: rows}}}, nil
+}
+
+func TestCycle_RecordsWhatPoliciesInAuditModeWouldHaveDenied(t *testing.T) {
+	web := workload("web", "service", 1)
+	log := tempLog(t)
+	w := newWorld(t, log, jobs{web.ID: web})
+	w.policy = always(auditing{})
+	w.report(psg.NodeChanged{Node: testNode("n1")})
+	if err := w.submit(t.Context(), []psg.Ask{gate(web, "a", "n1")}); err != nil {
+		t.Fatal(err)
+	}
+	w.cycle()
+	placements := w.Snapshot().Placements
+	if len(placements) != 1 || len(placements[0].Audit) != 1 || placements[0].Audit[0].Text != "no" {
+		t.Fatalf("placements %+v", placements)
+	}
+	told := ""
+	if err := log.Replay(t.Context(), 0, func(r psg.Record) error {
+		for _, entry := range ledger.Audit(r) {
+			if entry.Kind == psg.AuditPlaced {
+				told = entry.Reason
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if told != "audit, would be denied: policy new: no" {
+		t.Errorf("audited as %q", told)
 	}
 }

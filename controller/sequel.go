@@ -95,6 +95,22 @@ func deniedAfter(unit []psg.Placement, reasons []psg.Reason) []psg.Refusal {
 	return refusals
 }
 
+// maxAudited bounds the reasons of policies in audit mode that one placement
+// carries.
+const maxAudited = 8
+
+// audited notes on placements why policies in audit mode would have denied them.
+func audited(placements []psg.Placement, rulings map[psg.WorkloadID]*psg.Ruling, view *psg.Snapshot) {
+	for i := range placements {
+		p := &placements[i]
+		ruling := rulings[p.Ask.Workload]
+		if row, known := view.Row(p.Node); known && ruling != nil && len(ruling.Audit) > 0 {
+			reasons := ruling.WhyAudit(row)
+			p.Audit = reasons[:min(len(reasons), maxAudited)]
+		}
+	}
+}
+
 // usedBy keeps, of the reservations that a plan uses up, as many as the kept
 // placements can have used: of the same workload.
 func usedBy(consumed []psg.RequestID, kept []psg.Placement, view *psg.Snapshot) []psg.RequestID {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/psgrid/psg"
 )
@@ -21,6 +22,18 @@ func Audit(r psg.Record) []psg.AuditEntry {
 		}
 	}
 	return entries
+}
+
+// wouldDeny says what policies in audit mode say of a placement.
+func wouldDeny(reasons []psg.Reason) string {
+	if len(reasons) == 0 {
+		return ""
+	}
+	texts := make([]string, len(reasons))
+	for i, reason := range reasons {
+		texts[i] = reason.Source + ": " + reason.Text
+	}
+	return "audit, would be denied: " + strings.Join(texts, "; ")
 }
 
 func auditEntry(d psg.Delta) (entry psg.AuditEntry, told bool) {
@@ -39,7 +52,7 @@ func auditEntry(d psg.Delta) (entry psg.AuditEntry, told bool) {
 		}
 		return psg.AuditEntry{
 			Kind: kind, Victims: p.Victims, Ask: p.Ask.ID, Workload: p.Ask.Workload, Alloc: p.Ask.Alloc,
-			Node: p.Node, State: p.State, Devices: p.Devices,
+			Node: p.Node, State: p.State, Devices: p.Devices, Reason: wouldDeny(p.Audit),
 		}, true
 	case psg.Refused:
 		return psg.AuditEntry{

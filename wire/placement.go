@@ -56,6 +56,7 @@ func putPlacement(c *coder, p psg.Placement) *psgv1.Placement {
 		Score:   each(c, "score", p.Score, putScorePart),
 		Since:   putTime(c, "since", p.Since),
 		Victims: putIDs(p.Victims),
+		Audit:   each(c, "audit", p.Audit, putReason),
 	}
 }
 
@@ -71,6 +72,7 @@ func getPlacement(c *coder, p *psgv1.Placement) psg.Placement {
 		Score:   each(c, "score", p.GetScore(), getScorePart),
 		Since:   getTime(c, "since", p.GetSince()),
 		Victims: getIDs(p.GetVictims()),
+		Audit:   each(c, "audit", p.GetAudit(), getReason),
 	}
 }
 

@@ -149,6 +149,9 @@ func explain(w io.Writer, s *psg.AskStatus) error {
 		for _, share := range placed.Devices {
 			p.line("  card\t%s (%d milli-GPU, %d MiB)", share.Device, share.MilliGPU, share.MemoryMB)
 		}
+		for _, reason := range placed.Audit {
+			p.line("  audit\twould be denied: %s: %s", reason.Source, reason.Text)
+		}
 		for _, part := range placed.Score {
 			p.line("  score\t%s %+.3f", part.Name, float64(part.Points)/1000)
 		}

@@ -382,7 +382,9 @@ type Placement struct {
 	// When it entered its state.
 	Since *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=since,proto3" json:"since,omitempty"`
 	// Request IDs of the asks that must make way before it may be granted.
-	Victims       []string `protobuf:"bytes,10,rep,name=victims,proto3" json:"victims,omitempty"`
+	Victims []string `protobuf:"bytes,10,rep,name=victims,proto3" json:"victims,omitempty"`
+	// Why policies in audit mode would have denied it.
+	Audit         []*Reason `protobuf:"bytes,11,rep,name=audit,proto3" json:"audit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -483,6 +485,13 @@ func (x *Placement) GetSince() *timestamppb.Timestamp {
 func (x *Placement) GetVictims() []string {
 	if x != nil {
 		return x.Victims
+	}
+	return nil
+}
+
+func (x *Placement) GetAudit() []*Reason {
+	if x != nil {
+		return x.Audit
 	}
 	return nil
 }
@@ -1141,7 +1150,7 @@ const file_psg_v1_placement_proto_rawDesc = "" +
 	"\x04node\x18\x04 \x01(\tR\x04node\x12*\n" +
 	"\x02at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12-\n" +
 	"\x04hold\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x04hold\x12\x18\n" +
-	"\astarted\x18\a \x01(\bR\astarted\"\x93\x03\n" +
+	"\astarted\x18\a \x01(\bR\astarted\"\xb9\x03\n" +
 	"\tPlacement\x12\x1d\n" +
 	"\x03ask\x18\x01 \x01(\v2\v.psg.v1.AskR\x03ask\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12#\n" +
@@ -1153,7 +1162,8 @@ const file_psg_v1_placement_proto_rawDesc = "" +
 	"\x05score\x18\b \x03(\v2\x11.psg.v1.ScorePartR\x05score\x120\n" +
 	"\x05since\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x18\n" +
 	"\avictims\x18\n" +
-	" \x03(\tR\avictims\"\x9f\x01\n" +
+	" \x03(\tR\avictims\x12$\n" +
+	"\x05audit\x18\v \x03(\v2\x0e.psg.v1.ReasonR\x05audit\"\x9f\x01\n" +
 	"\vDeviceShare\x12\x16\n" +
 	"\x06device\x18\x01 \x01(\tR\x06device\x12\x10\n" +
 	"\x03ask\x18\x02 \x01(\x03R\x03ask\x12\x1b\n" +
@@ -1285,25 +1295,26 @@ var file_psg_v1_placement_proto_depIdxs = []int32{
 	14, // 8: psg.v1.Placement.expires:type_name -> google.protobuf.Timestamp
 	7,  // 9: psg.v1.Placement.score:type_name -> psg.v1.ScorePart
 	14, // 10: psg.v1.Placement.since:type_name -> google.protobuf.Timestamp
-	0,  // 11: psg.v1.Refusal.state:type_name -> psg.v1.State
-	10, // 12: psg.v1.Refusal.excluded:type_name -> psg.v1.Exclusion
-	11, // 13: psg.v1.Refusal.nearest:type_name -> psg.v1.NearMiss
-	9,  // 14: psg.v1.Refusal.remedies:type_name -> psg.v1.Remedy
-	1,  // 15: psg.v1.Remedy.kind:type_name -> psg.v1.RemedyKind
-	17, // 16: psg.v1.Exclusion.reason:type_name -> psg.v1.Reason
-	17, // 17: psg.v1.NearMiss.missing:type_name -> psg.v1.Reason
-	2,  // 18: psg.v1.Order.kind:type_name -> psg.v1.OrderKind
-	13, // 19: psg.v1.Order.workload:type_name -> psg.v1.WorkloadID
-	5,  // 20: psg.v1.Order.devices:type_name -> psg.v1.DeviceShare
-	16, // 21: psg.v1.Order.limit:type_name -> psg.v1.Resources
-	15, // 22: psg.v1.Order.deadline:type_name -> google.protobuf.Duration
-	8,  // 23: psg.v1.Order.refusal:type_name -> psg.v1.Refusal
-	18, // 24: psg.v1.Order.mandate:type_name -> psg.v1.Mandate
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	17, // 11: psg.v1.Placement.audit:type_name -> psg.v1.Reason
+	0,  // 12: psg.v1.Refusal.state:type_name -> psg.v1.State
+	10, // 13: psg.v1.Refusal.excluded:type_name -> psg.v1.Exclusion
+	11, // 14: psg.v1.Refusal.nearest:type_name -> psg.v1.NearMiss
+	9,  // 15: psg.v1.Refusal.remedies:type_name -> psg.v1.Remedy
+	1,  // 16: psg.v1.Remedy.kind:type_name -> psg.v1.RemedyKind
+	17, // 17: psg.v1.Exclusion.reason:type_name -> psg.v1.Reason
+	17, // 18: psg.v1.NearMiss.missing:type_name -> psg.v1.Reason
+	2,  // 19: psg.v1.Order.kind:type_name -> psg.v1.OrderKind
+	13, // 20: psg.v1.Order.workload:type_name -> psg.v1.WorkloadID
+	5,  // 21: psg.v1.Order.devices:type_name -> psg.v1.DeviceShare
+	16, // 22: psg.v1.Order.limit:type_name -> psg.v1.Resources
+	15, // 23: psg.v1.Order.deadline:type_name -> google.protobuf.Duration
+	8,  // 24: psg.v1.Order.refusal:type_name -> psg.v1.Refusal
+	18, // 25: psg.v1.Order.mandate:type_name -> psg.v1.Mandate
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_psg_v1_placement_proto_init() }
