@@ -92,24 +92,26 @@ func (l *Lease) open(ctx context.Context) (err error) {
 	return err
 }
 
-// look reads the key and notes when it changed.
+// look reads the key and notes when it changed. It asks the leader of the bucket's
+// stream: the bucket itself would take the word of the nearest server, and a lease
+// that one which lags still shows as it was cannot be taken by that revision.
 func (l *Lease) look(ctx context.Context) error {
-	entry, err := l.bucket.Get(ctx, leaseKey)
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
+	revision, value, err := l.bus.ask(ctx, "KV_"+leaseBucket, map[string]any{"last_by_subj": "$KV." + leaseBucket + "." + leaseKey})
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		l.revision, l.holder = 0, psg.Leader{}
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if entry.Revision() == l.revision {
+	if revision == l.revision {
 		return nil
 	}
-	holder, instance, err := wire.DecodeLease(entry.Value())
+	holder, instance, err := wire.DecodeLease(value)
 	if err != nil {
 		return err
 	}
-	l.revision, l.holder, l.since = entry.Revision(), holder, time.Now()
+	l.revision, l.holder, l.since = revision, holder, time.Now()
 	l.mine = instance == l.instance && holder.Name != "" // a write of ours that was not acknowledged
 	return nil
 }

@@ -137,18 +137,30 @@ func (b *Bus) batch(ctx context.Context, stream string, after uint64, visit visi
 
 // fromLeader is batch for one message, from the leader of the stream.
 func (b *Bus) fromLeader(ctx context.Context, stream string, after uint64, visit visitor) (uint64, error) {
-	request, err := json.Marshal(map[string]uint64{"seq": after + 1})
-	if err != nil {
-		return after, err
-	}
 	bounded, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	answer, err := b.conn.RequestWithContext(bounded, "$JS.API.STREAM.MSG.GET."+stream, request)
-	if err != nil && ctx.Err() != nil {
+	position, data, err := b.ask(bounded, stream, map[string]any{"seq": after + 1})
+	switch {
+	case err != nil && ctx.Err() != nil:
 		return after, ctx.Err()
-	}
-	if err != nil {
+	case err != nil:
 		return after, lost(err)
+	case position != after+1:
+		return after, lost(fmt.Errorf("message %d came", position))
+	}
+	return position, visit(position, data)
+}
+
+// ask asks the leader of a stream for a message; jetstream.ErrMsgNotFound means
+// that it has none.
+func (b *Bus) ask(ctx context.Context, stream string, which map[string]any) (position uint64, data []byte, err error) {
+	request, err := json.Marshal(which)
+	if err != nil {
+		return 0, nil, err
+	}
+	answer, err := b.conn.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, request)
+	if err != nil {
+		return 0, nil, err
 	}
 	var told struct {
 		Error   *jetstream.APIError `json:"error"`
@@ -158,15 +170,15 @@ func (b *Bus) fromLeader(ctx context.Context, stream string, after uint64, visit
 		} `json:"message"`
 	}
 	if err := json.Unmarshal(answer.Data, &told); err != nil {
-		return after, lost(err)
+		return 0, nil, fmt.Errorf("answer of %s: %w", stream, err)
 	}
-	if told.Error != nil {
-		return after, lost(told.Error)
+	switch {
+	case told.Error == nil:
+		return told.Message.Sequence, told.Message.Data, nil
+	case told.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
+		return 0, nil, jetstream.ErrMsgNotFound
 	}
-	if told.Message.Sequence != after+1 {
-		return after, lost(fmt.Errorf("message %d came", told.Message.Sequence))
-	}
-	return after + 1, visit(after+1, told.Message.Data)
+	return 0, nil, told.Error
 }
 
 func next(ctx context.Context, replies *nats.Subscription) (*nats.Msg, error) {
