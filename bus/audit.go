@@ -95,22 +95,20 @@ func (a *Audit) append(ctx context.Context, after AuditHead, r psg.AuditRecord) 
 
 // Head returns the end of the chain; the zero AuditHead if there is none.
 func (a *Audit) Head(ctx context.Context) (AuditHead, error) {
-	stream, err := a.bus.js.Stream(ctx, auditStream)
-	if err != nil {
-		return AuditHead{}, fmt.Errorf("open audit: %w (%w)", err, psg.ErrUnavailable)
-	}
-	last, err := stream.GetLastMsgForSubject(ctx, auditSubject)
+	ctx, cancel := context.WithTimeout(ctx, appendTimeout)
+	defer cancel()
+	position, stored, err := a.bus.ask(ctx, auditStream, map[string]any{"last_by_subj": auditSubject})
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return AuditHead{}, nil
 	}
 	if err != nil {
 		return AuditHead{}, fmt.Errorf("read head of audit: %w (%w)", err, psg.ErrUnavailable)
 	}
-	r, err := wire.DecodeAuditRecord(last.Data)
+	r, err := wire.DecodeAuditRecord(stored)
 	if err != nil {
 		return AuditHead{}, fmt.Errorf("head of audit: %w", err)
 	}
-	return AuditHead{last.Sequence, r.Sequence, sha256.Sum256(last.Data)}, nil
+	return AuditHead{position, r.Sequence, sha256.Sum256(stored)}, nil
 }
 
 // Read calls visit with every audit record, in order, up to the last there was

@@ -86,12 +86,8 @@ func (l *Ledger) Append(ctx context.Context, r psg.Record) error {
 // acknowledgement alone may have been lost.
 func (l *Ledger) settle(ctx context.Context, sequence uint64, data []byte, cause error) error {
 	ctx = context.WithoutCancel(ctx)
-	stored, err := patiently(ctx, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
-		stream, err := l.bus.js.Stream(ctx, ledgerStream)
-		if err != nil {
-			return nil, err
-		}
-		stored, err := stream.GetMsg(ctx, sequence)
+	stored, err := patiently(ctx, func(ctx context.Context) ([]byte, error) {
+		_, stored, err := l.bus.ask(ctx, ledgerStream, map[string]any{"seq": sequence})
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return nil, nil
 		}
@@ -103,7 +99,7 @@ func (l *Ledger) settle(ctx context.Context, sequence uint64, data []byte, cause
 	case stored == nil:
 		// Not there now, but it may still be on its way to the stream.
 		return fmt.Errorf("append record %d: %w (%w)", sequence, cause, psg.ErrUnavailable)
-	case bytes.Equal(stored.Data, data):
+	case bytes.Equal(stored, data):
 		return nil
 	default:
 		return fmt.Errorf("append record %d: another is there: %w", sequence, psg.ErrNotLeader)
