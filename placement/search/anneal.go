@@ -50,12 +50,13 @@ func (s *searcher) pilot() float64 {
 	return halfway(temperatures, costs, initial)
 }
 
-// roundAt makes some steps at a temperature.
+// roundAt makes some steps at a temperature. It looks at the cost after each:
+// small problems pass through their optimum while they are hot.
 func (s *searcher) roundAt(temperature float64) {
 	for range round {
 		s.step(temperature)
+		s.keep()
 	}
-	s.keep()
 }
 
 // step proposes one change and makes it if it is allowed and bearable.
