@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"time"
 
@@ -30,9 +29,6 @@ const (
 	leaderAfter   = 150 * time.Millisecond // without anything of what there must be: ask the stream's leader
 	stallTimeout  = 3 * time.Second        // then give up
 )
-
-// unbounded is the end of a stream that is followed.
-const unbounded = math.MaxUint64
 
 // visitor is shown a message of a stream.
 type visitor func(position uint64, data []byte) error
