@@ -47,12 +47,12 @@ func withGrid(nomad string, run func() int) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, nothingLeft(dir), cluster.Remove(dir)) }()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	binaries, err := cluster.Build(ctx, dir)
+	binaries, err := cluster.Build(context.Background(), dir)
 	if err != nil {
 		return 1, err
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
 	first, err := newGrid(dir, "closed", nomad, binaries, map[string]any{"fail_after": "1s"})
 	if err != nil {
 		return 1, err
