@@ -19,10 +19,6 @@ const (
 	shiftWithin = time.Minute
 	maxHealthy  = 10 * time.Minute
 	straySince  = 5 * time.Second
-	// restMin is how long no instance of a job moves after a shift of it was
-	// given up; it doubles up to restMax until one succeeds.
-	restMin = time.Minute
-	restMax = time.Hour
 )
 
 // shift is a move of all instances of a group off a node, others first.
@@ -271,32 +267,4 @@ func (s *steers) end(job psg.JobID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.shifts, job)
-}
-
-// rest keeps a job's instances from moving for a while, each time longer.
-func (s *steers) rest(job psg.JobID, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if noted := s.jobs[job]; noted != nil {
-		noted.rest = min(max(2*noted.rest, restMin), restMax)
-		noted.still = now.Add(noted.rest)
-	}
-}
-
-func (s *steers) rested(job psg.JobID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if noted := s.jobs[job]; noted != nil {
-		noted.rest, noted.still = 0, time.Time{}
-	}
-}
-
-// resting is how long a job's instances must not move yet.
-func (s *steers) resting(job psg.JobID, now time.Time) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if noted := s.jobs[job]; noted != nil {
-		return max(0, noted.still.Sub(now))
-	}
-	return 0
 }
