@@ -177,14 +177,14 @@ func (h *healer) read(now time.Time, c *Collector) {
 }
 
 // probe takes in how long a probe took. One that was too slow has the node looked
-// at soon.
+// at soon, as has any while somebody suffers or a hold is on trial.
 func (h *healer) probe(alloc psg.AllocID, took, objective time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.probed[alloc]) < maxProbed {
 		h.probed[alloc] = append(h.probed[alloc], took)
 	}
-	if took > objective && time.Since(h.looked) >= leastGap {
+	if (took > objective || h.detector.Urgent()) && time.Since(h.looked) >= leastGap {
 		token(h.urgent)
 	}
 }

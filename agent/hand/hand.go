@@ -63,11 +63,11 @@ func (h Hand) Plan(g Groups, l Limit) ([]Write, error) {
 	if l.Cores > 0 {
 		p.plan("CPU", g.CPU, func() error { return p.cpu(l.Cores) })
 	}
-	if l.MemoryMB > 0 {
-		p.plan("memory", g.Memory, func() error { return p.memory(l.MemoryMB) })
-	}
 	if l.ReadBps > 0 || l.WriteBps > 0 || l.ReadOps > 0 || l.WriteOps > 0 {
 		p.plan("I/O", g.IO, func() error { return p.io(l) })
+	}
+	if l.MemoryMB > 0 { // last: what is held back already fills it again less quickly
+		p.plan("memory", g.Memory, func() error { return p.memory(l.MemoryMB) })
 	}
 	if l.Frozen {
 		p.plan("freezer", g.Freezer, p.freezer)
@@ -78,8 +78,20 @@ func (h Hand) Plan(g Groups, l Limit) ([]Write, error) {
 	return p.writes, nil
 }
 
+// busyTries is how often a limit is written that the kernel cannot reclaim down to
+// at once, because the group goes on filling itself; each try reclaims some more.
+const busyTries = 30
+
 // Do makes one change.
-func Do(w Write) error { return put(w, w.Now) }
+func Do(w Write) error {
+	var err error
+	for range busyTries {
+		if err = put(w, w.Now); !errors.Is(err, syscall.EBUSY) {
+			return err
+		}
+	}
+	return err
+}
 
 // Undo takes one change back. Where the group is gone, or the file holds neither
 // what was there nor what was written, somebody else has seen to it since, and it

@@ -154,10 +154,7 @@ func (d *Detector) mayHold(s *state) bool {
 
 // arrest puts an allocation on trial.
 func (d *Detector) arrest(s *state, victim psg.AllocID) {
-	s.hold = firstHold
-	for range s.held {
-		s.hold = min(longer*s.hold, maxHold)
-	}
+	s.hold = s.growing(firstHold, maxHold)
 	try := trial
 	if probe := d.charges[victim].Probe; probe != nil {
 		try = max(try, 2*moods*probe.Interval)

@@ -9,7 +9,7 @@
 //
 //	free ──blamed──▶ on trial ──sufferer well──▶ held ──time over──▶ free
 //	                    │                                             │ blamed again soon: held 4 times as long
-//	                    └──no better in time──▶ pardoned ──10 min──▶ free
+//	                    └──no better in time──▶ pardoned ──30 s, then 4 times as long──▶ free
 //
 // Nothing flaps: whatever the readings, in any Span there are at most MaxHolds
 // holds on the node.
@@ -80,8 +80,8 @@ const (
 	firstHold = 15 * time.Second
 	longer    = 4 // times as long, when it is blamed again within Span
 	maxHold   = 5 * time.Minute
-	trial     = 3 * time.Second // to show that a hold helps; longer for slow probes
-	pardon    = Span
+	trial     = 3 * time.Second  // to show that a hold helps; longer for slow probes
+	pardon    = 30 * time.Second // after a hold that did not help; longer each time, as holds are
 	absence   = 2 * time.Second  // after which an allocation counts as gone
 	calmDown  = 30 * time.Second // that the node stays noisy after all is well
 	silence   = 10 * time.Second // after which a mood is of no use; longer for slow probes
@@ -246,7 +246,7 @@ func (d *Detector) judge(sufferers []*state) []Act {
 		case helped:
 			s.phase, s.until = held, d.at.Add(s.hold)
 		case !d.at.Before(s.until):
-			s.phase, s.until = pardoned, d.at.Add(pardon)
+			s.phase, s.until = pardoned, d.at.Add(s.growing(pardon, Span))
 			acts = append(acts, Act{Alloc: s.id, Why: fmt.Sprintf("holding it did not help %s", s.victim)})
 		}
 	}

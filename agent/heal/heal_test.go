@@ -171,7 +171,7 @@ func TestObserve_JudgesByItsOwnPressureWithoutAProbe(t *testing.T) {
 	n.none("while its pressure is unknown")
 }
 
-func TestTrial_ThatDoesNotHelpIsUndoneAndNotRepeated(t *testing.T) {
+func TestTrial_ThatDoesNotHelpIsUndoneAndNotSoonRepeated(t *testing.T) {
 	n := quietNode(t)
 	n.allocs["batch"].Use, n.latency = Amounts{1.8, 10, 0}, ill
 	n.run(time.Second)
@@ -181,8 +181,14 @@ func TestTrial_ThatDoesNotHelpIsUndoneAndNotRepeated(t *testing.T) {
 	if !strings.Contains(act.Why, "did not help victim") {
 		t.Errorf("undone because %q", act.Why)
 	}
-	n.run(pardon - time.Minute)
+	n.run(pardon - 2*time.Second)
 	n.none("while it is pardoned")
+	n.run(4 * time.Second)
+	n.one("batch", true)
+	n.run(trial)
+	n.one("batch", false)
+	n.run(longer*pardon - 2*trial)
+	n.none("while it is pardoned for longer")
 }
 
 func TestTrial_OfTheNextSuspectWhenTheFirstDidNotHelp(t *testing.T) {

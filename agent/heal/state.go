@@ -34,7 +34,7 @@ const (
 // How fast use is followed: what is recent, and what is usual. Of what is new, it
 // is usual to use nothing, which counts like as much time as newly.
 const (
-	recently = 300 * time.Millisecond
+	recently = 200 * time.Millisecond
 	usually  = 30 * time.Second
 	newly    = 3 * time.Second
 )
@@ -141,4 +141,17 @@ func (s *state) mood(bad bool, now time.Time) {
 		s.moods |= 1
 	}
 	s.felt = min(s.felt+1, moods)
+}
+
+// growing is a time that is longer with each hold of the last Span, this one not
+// counted, up to most.
+func (s *state) growing(first, most time.Duration) time.Duration {
+	before := len(s.held)
+	if s.phase == onTrial {
+		before--
+	}
+	for range before {
+		first = min(longer*first, most)
+	}
+	return first
 }
