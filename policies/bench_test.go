@@ -233,7 +233,7 @@ func (d *deciding) until(b *testing.B, done func() bool) (p99 time.Duration) {
 		set, view := d.store.Current(), d.cycles[d.cycle%len(d.cycles)]
 		d.cycle++
 		set.table.mu.Lock()
-		set.table.advance(set.viewer.of(view, set.fed.Load()))
+		set.takeIn(b.Context(), set.viewer.of(view, set.fed.Load()))
 		set.table.mu.Unlock()
 		for _, w := range d.workloads {
 			began := time.Now()

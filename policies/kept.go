@@ -19,6 +19,7 @@ type kept struct {
 	pairs   uint64     // of workload and node that were decided
 	reasons bool       // whether some have to be asked for
 	ruling  psg.Ruling // without Explain
+	ruled   uint64     // the table's tick when it was last handed out
 }
 
 // maxRulings bounds the classes whose last ruling is kept.
@@ -29,29 +30,50 @@ const maxRulings = 1024
 // has changed it allocates next to nothing, so that a decision hardly ever has to
 // help the garbage collector. The table's lock must be held.
 func (s *Set) byColumns(ctx context.Context, c *class, v *view) (psg.Ruling, bool) {
-	s.table.advance(v)
-	k := &s.scratch
-	k.decided, k.alone, k.rows, k.pairs = k.decided[:0], k.alone[:0], len(v.nodes), 0
-	for i, p := range s.policies {
-		d, said, ok := s.part(ctx, i, c, p, v)
-		if !ok {
-			return psg.Ruling{}, false
-		}
-		if k.decided, k.alone = append(k.decided, d), append(k.alone, said); d != nil {
-			k.pairs += uint64(d.rows)
-		}
-	}
-	if !s.audit.pass(k.pairs) {
+	s.takeIn(ctx, v)
+	if !s.bring(ctx, c, v) || !s.audit.pass(c.kept.pairs) {
 		return psg.Ruling{}, false
 	}
-	if !k.same(c.kept) {
-		s.keep(c, k.ruled(s, c))
-	}
+	c.kept.ruled = s.table.tick
 	ruling := c.kept.ruling
 	if c.kept.reasons {
 		ruling.Explain = (&explanation{set: s, class: c, kept: c.kept, view: v}).explain
 	}
 	return ruling, true
+}
+
+// takeIn makes v the view of the table, and has whatever was ruled in the one
+// before ready to be ruled again. The table's lock must be held.
+func (s *Set) takeIn(ctx context.Context, v *view) {
+	before := s.table.tick
+	if s.table.advance(v); s.table.tick == before {
+		return
+	}
+	for _, c := range s.keeping {
+		if c != nil && c.kept != nil && c.kept.ruled == before {
+			s.bring(ctx, c, v)
+		}
+	}
+}
+
+// bring has what is kept of a class be what it is ruled in the table's view; false
+// if that is not known without asking OPA.
+func (s *Set) bring(ctx context.Context, c *class, v *view) bool {
+	k := &s.scratch
+	k.decided, k.alone, k.rows, k.pairs = k.decided[:0], k.alone[:0], len(v.nodes), 0
+	for i, p := range s.policies {
+		d, said, ok := s.part(ctx, i, c, p, v)
+		if !ok {
+			return false
+		}
+		if k.decided, k.alone = append(k.decided, d), append(k.alone, said); d != nil {
+			k.pairs += uint64(d.rows)
+		}
+	}
+	if !k.same(c.kept) {
+		s.keep(c, k.rule(s, c))
+	}
+	return true
 }
 
 // part is what policy i says of a class, each part nil where it says nothing;
@@ -84,8 +106,8 @@ func (k *kept) same(other *kept) bool {
 	return other != nil && k.rows == other.rows && slices.Equal(k.decided, other.decided) && slices.Equal(k.alone, other.alone)
 }
 
-// ruled is a copy of k with the ruling that comes of it.
-func (k *kept) ruled(s *Set, c *class) *kept {
+// rule is a copy of k with the ruling that comes of it.
+func (k *kept) rule(s *Set, c *class) *kept {
 	out := &kept{decided: slices.Clone(k.decided), alone: slices.Clone(k.alone), rows: k.rows, pairs: k.pairs}
 	out.ruling.Workload = c.workload
 	for i, p := range s.policies {

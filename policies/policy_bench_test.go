@@ -31,7 +31,9 @@ func BenchmarkPolicy(b *testing.B) {
 		cycles := measuredAnew(s, 4)
 		b.Run(fmt.Sprintf("psg/nodes=%d", nodes), decide(func(set *Set, i int) *psg.Snapshot {
 			if i%len(workloads) == 0 {
-				set.table.advance(set.viewer.of(cycles[i/len(workloads)%len(cycles)], set.fed.Load()))
+				set.table.mu.Lock()
+				set.takeIn(b.Context(), set.viewer.of(cycles[i/len(workloads)%len(cycles)], set.fed.Load()))
+				set.table.mu.Unlock()
 			}
 			return cycles[i/len(workloads)%len(cycles)]
 		}))
