@@ -61,6 +61,9 @@ func check(ctx context.Context, config agent.Config, stdout io.Writer) error {
 func writeMetrics(table io.Writer, c *agent.Collector) {
 	fmt.Fprintln(table, "Source\tMetric\tValue")
 	for _, r := range c.Readings() {
+		if len(r.Metrics) == 0 && r.Err != nil {
+			fmt.Fprintf(table, "%s\tall\tcannot be read: %v\n", r.Path, r.Err)
+		}
 		for _, metric := range r.Metrics {
 			fmt.Fprintf(table, "%s\t%s\t%s\n", r.Path, metric, value(c, metric, r.Err))
 		}

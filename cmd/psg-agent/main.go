@@ -132,6 +132,7 @@ type options struct {
 	check                   bool
 	metrics                 string
 	orders                  orderOptions
+	sources                 sourceOptions
 }
 
 func (o *options) ordersConfig(log *slog.Logger) agent.OrdersConfig {
@@ -141,6 +142,7 @@ func (o *options) ordersConfig(log *slog.Logger) agent.OrdersConfig {
 func (o *options) config(log *slog.Logger) agent.Config {
 	return agent.Config{
 		Node: psg.NodeID(o.node), Proc: o.proc, Sys: o.sys, Cgroup: o.cgroup, Interval: o.interval, SlowInterval: o.slowInterval, Log: log,
+		Sources: o.sources.sources(o.proc),
 	}
 }
 
@@ -159,6 +161,7 @@ func (o *options) flags(stderr io.Writer) *flag.FlagSet {
 	flags.StringVar(&o.sys, "sys", "/sys", "`directory` of the sys file system")
 	flags.StringVar(&o.cgroup, "cgroup", "", "`directory` where control groups are mounted (default \"fs/cgroup\" below -sys)")
 	o.orders.define(flags)
+	o.sources.define(flags)
 	flags.StringVar(&o.metrics, "metrics", metricsAddress, "`address` on which Prometheus finds GET /metrics; empty for none")
 	flags.BoolVar(&o.check, "check", false, "print what can be measured on this node, and exit")
 	flags.Usage = func() {

@@ -59,10 +59,10 @@ func TestRun_PublishesToTheBus(t *testing.T) {
 
 func TestRun_CheckPrintsWhatCanBeMeasured(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	if code := run(t.Context(), []string{"-check"}, &stdout, &stderr); code != exitOK {
+	if code := run(t.Context(), []string{"-check", "-nvml", filepath.Join(t.TempDir(), "absent.so")}, &stdout, &stderr); code != exitOK {
 		t.Fatalf("exit code %d: %s", code, &stderr)
 	}
-	for _, metric := range []string{"cpu_percent", "memory_available_mb", "load_1m", "network_received_mbits", "Control groups: "} {
+	for _, metric := range []string{"cpu_percent", "memory_available_mb", "load_1m", "network_received_mbits", "Control groups: ", "measure by nvml: "} {
 		if !strings.Contains(stdout.String(), metric) {
 			t.Errorf("no %s in\n%s", metric, &stdout)
 		}

@@ -29,8 +29,11 @@ var Allowed = map[string][]string{
 	"web":     {""},
 	"sim":     {"", "placement", "ledger", "policies", "controller"}, // runs the real cycle on virtual time
 
-	"agent/hand":    {},                  // writes control groups; knows no orders
-	"agent/heal":    {""},                // decides who is to blame; pure
+	"agent/hand":    {},            // writes control groups; knows no orders
+	"agent/heal":    {""},          // decides who is to blame; pure
+	"agent/gpu":     {"", "agent"}, // sources: each puts what the agent takes
+	"agent/scrape":  {"", "agent"},
+	"agent/sensor":  {"", "agent"},
 	"bus/server":    {"bus/credentials"}, // the embedded server: apart, so that agents do not carry it
 	"driver/plugin": {"", "hclspec", "driver"},
 	"driver/host":   {"", "hclspec", "driver/plugin"}, // speaks the same wire protocol from the other end
@@ -43,7 +46,7 @@ var Allowed = map[string][]string{
 		"controller", "history", "web", "sim", "driver/host", "driver", "telemetry",
 		"examples", "policies/library",
 	},
-	"cmd/psg-agent":        {"", "hclspec", "wire", "bus", "rpc", "agent", "telemetry"},
+	"cmd/psg-agent":        {"", "hclspec", "wire", "bus", "rpc", "agent", "agent/gpu", "agent/scrape", "agent/sensor", "telemetry"},
 	"cmd/nomad-driver-psg": {"", "hclspec", "wire", "rpc", "driver", "driver/plugin"},
 
 	"examples":         {}, // job files, embedded for psg dev

@@ -1,0 +1,111 @@
+//go:build cgo
+
+package gpu
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/psgrid/psg/agent"
+)
+
+// driver is the library and what it has said once.
+type driver struct {
+	library  nvml.Interface
+	ready    bool
+	topology []neighbours // one per card; empty until asked for
+	seen     []uint64     // one per card: the time of the last sample of processes' use, µs
+}
+
+// New returns the source of the cards of this node. The library is loaded by the
+// first Measure.
+func New(config Config) *Source {
+	var options []nvml.LibraryOption
+	if config.Library != "" {
+		options = append(options, nvml.WithLibraryPath(config.Library))
+	}
+	return newSource(config, nvml.New(options...))
+}
+
+func newSource(config Config, library nvml.Interface) *Source {
+	return &Source{config: config.withDefaults(), driver: driver{library: library}}
+}
+
+// maxCards bounds what is measured: the largest servers have 16.
+const maxCards = 64
+
+// Measure puts what each card and each allocation on it uses. It fails if the
+// library is not there or knows no cards; a card that does not answer fails no
+// other, and has "answers" 0.
+func (s *Source) Measure(ctx context.Context, put agent.Put) error {
+	count, err := s.start()
+	if err != nil {
+		s.stop()
+		return err
+	}
+	var all totals
+	uses := uses{}
+	for i := range count {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		device, code := s.driver.library.DeviceGetHandleByIndex(i)
+		if code != nvml.SUCCESS {
+			put("", card(i, "answers"), 0)
+			continue
+		}
+		s.card(i, device, &all, put)
+		s.processes(i, device, uses)
+	}
+	all.put(count, put)
+	uses.put(put)
+	return nil
+}
+
+// start returns how many cards there are, after it has loaded the library and
+// asked for the topology if that was not done before.
+func (s *Source) start() (int, error) {
+	d := &s.driver
+	if !d.ready {
+		if code := d.library.Init(); code != nvml.SUCCESS {
+			return 0, fmt.Errorf("load NVML: %s", reason(code))
+		}
+		d.ready = true
+	}
+	count, code := d.library.DeviceGetCount()
+	if code != nvml.SUCCESS {
+		return 0, fmt.Errorf("count cards: %s", reason(code))
+	}
+	count = min(count, maxCards)
+	if len(d.topology) != count {
+		d.topology, d.seen = findNeighbours(d.library, count), make([]uint64, count)
+	}
+	return count, nil
+}
+
+// stop has the library loaded anew next time: a driver that was replaced does
+// not answer the one that is loaded.
+func (s *Source) stop() {
+	if s.driver.ready {
+		s.driver.library.Shutdown() // what it says changes nothing
+		s.driver.ready, s.driver.topology = false, nil
+	}
+}
+
+// reason is a code in words. The library's own can be asked only while it is
+// loaded.
+func reason(code nvml.Return) string {
+	switch code {
+	case nvml.ERROR_LIBRARY_NOT_FOUND:
+		return "there is no such library on this node"
+	case nvml.ERROR_DRIVER_NOT_LOADED:
+		return "the driver is not loaded"
+	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
+		return "the library and the driver differ in version"
+	case nvml.ERROR_NO_PERMISSION:
+		return "not permitted"
+	}
+	return fmt.Sprintf("NVML code %d", int(code))
+}
