@@ -14,6 +14,7 @@ import (
 // class is what a set has worked out of one version of a workload.
 type class struct {
 	workload psg.WorkloadID
+	subject  psg.Workload // a copy
 	version  uint64
 	document *ast.Term
 	parts    []classPart // by policy
@@ -43,7 +44,7 @@ func (s *Set) classOf(w *psg.Workload) *class {
 	if c, ok := s.classes[w.ID]; ok && c.version == w.Version && w.Version != 0 {
 		return c
 	}
-	c := &class{workload: w.ID, version: w.Version, document: workloadDocument(w), parts: make([]classPart, len(s.policies))}
+	c := &class{workload: w.ID, subject: *w, version: w.Version, document: workloadDocument(w), parts: make([]classPart, len(s.policies))}
 	for i, p := range s.policies {
 		c.parts[i].covered = p.spec.Scope.Covers(w)
 	}

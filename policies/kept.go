@@ -136,6 +136,20 @@ func (s *Set) keep(c *class, k *kept) {
 	c.kept = k
 }
 
+// ruledLast are workloads that were ruled on by columns in the last view, so
+// many at most.
+func (s *Set) ruledLast(most int) []*psg.Workload {
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	var out []*psg.Workload
+	for _, c := range s.keeping {
+		if c != nil && c.kept != nil && c.kept.ruled == s.table.tick && len(out) < most {
+			out = append(out, &c.subject)
+		}
+	}
+	return out
+}
+
 // explanation explains a kept ruling in a view.
 type explanation struct {
 	set   *Set

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,7 +49,7 @@ func (s *Store) Reload(dir string) error {
 	before := s.current.Load()
 	if before != nil {
 		next.fed.Store(next.fed.Load().adopt(before.fed.Load()))
-		if err := next.rehearse(before.viewer.latest()); err != nil {
+		if err := next.rehearse(before.viewer.latest(), before.ruledLast(maxRehearsed)); err != nil {
 			return fmt.Errorf("reload policies: %w", err)
 		}
 	}
@@ -86,14 +87,18 @@ func (s *Store) replace(before, next *Set) {
 	}
 }
 
-// rehearsed is how many workloads a new set rules on before it is in force.
-const rehearsed = 64
+// rehearsed is how many workloads of the snapshot a new set rules on before it is
+// in force, and maxRehearsed how many of those that the set before decided on last.
+const (
+	rehearsed    = 64
+	maxRehearsed = 256
+)
 
 // rehearse rules on workloads of the last snapshot that the set before ruled
 // on, with one row of each ruling compared with OPA: the first cycle finds its
 // columns made, and a policy whose compiled form differs is quarantined before
 // it decides anything.
-func (s *Set) rehearse(snapshot *psg.Snapshot) error {
+func (s *Set) rehearse(snapshot *psg.Snapshot, last []*psg.Workload) error {
 	if snapshot == nil || len(snapshot.Nodes) == 0 {
 		return nil
 	}
@@ -102,7 +107,13 @@ func (s *Set) rehearse(snapshot *psg.Snapshot) error {
 		defer func() { s.audit.every = every }()
 	}
 	for i := range min(rehearsed, len(snapshot.Workloads)) {
-		if _, err := s.Rule(context.Background(), &snapshot.Workloads[i], snapshot); err != nil {
+		w := &snapshot.Workloads[i]
+		if !slices.ContainsFunc(last, func(other *psg.Workload) bool { return other.ID == w.ID }) {
+			last = append(last, w)
+		}
+	}
+	for _, w := range last {
+		if _, err := s.Rule(context.Background(), w, snapshot); err != nil {
 			return err
 		}
 	}
