@@ -148,6 +148,9 @@ func (l *load) placeTight(id string) {
 			l.note(orders[0])
 			return nil
 		}
+		if orders[0].Refusal == nil { // time ran out before there was an answer: it says nothing
+			return fmt.Errorf("ask %s is not answered yet: %w", id, nouns.ErrUnavailable)
+		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.waiting[string(orders[0].Ask)] = true
