@@ -11,8 +11,12 @@ import (
 )
 
 // PublishOrder publishes an order to its node. The order is committed already,
-// or repeated by whoever needs it to be: a lost one is not an error.
+// or repeated by whoever needs it to be: a lost one is not an error. One without
+// a node, such as to wait for an ask that nothing was planned for, is no agent's.
 func (b *Bus) PublishOrder(order psg.Order) error {
+	if order.Node == "" {
+		return nil
+	}
 	data, err := wire.EncodeOrder(order)
 	if err != nil {
 		return fmt.Errorf("encode order: %w", err)

@@ -87,3 +87,14 @@ func TestReports_OfAnotherNodeAreIgnored(t *testing.T) {
 		t.Errorf("heard %+v, want %+v", got, want)
 	}
 }
+
+func TestOrders_WithoutANodeAreNotPublished(t *testing.T) {
+	bus := open(t, t.TempDir())
+	before := bus.conn.Stats().OutMsgs
+	if err := bus.PublishOrder(psg.Order{Kind: psg.Wait, Ask: "a1"}); err != nil {
+		t.Fatal(err)
+	}
+	if sent := bus.conn.Stats().OutMsgs - before; sent != 0 {
+		t.Errorf("%d messages sent", sent)
+	}
+}
