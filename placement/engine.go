@@ -86,6 +86,8 @@ func (e *Engine) Apply(d psg.Delta) {
 		e.moved(d)
 	case psg.Freed:
 		e.freed(d.Ask)
+	case psg.Refused:
+		e.freed(d.Refusal.Ask) // it waited for others to make way, and no longer does
 	}
 }
 
