@@ -23,6 +23,7 @@ type inbox struct {
 	deltas   []psg.Delta
 	resizes  []*resize
 	preempts []*preempt
+	yields   bool // the last batch had resizes or a preemption: the next is for asks
 	observed map[psg.NodeID]psg.NodeObserved
 }
 
@@ -149,18 +150,24 @@ func (b *inbox) wake() {
 }
 
 // take removes up to limit deltas, all resizes or else the first preemption, and
-// all telemetry.
+// all telemetry. Resizes and preemptions, with which no ask is decided, come in
+// every second batch at most, however many are sent.
 func (b *inbox) take(limit int) batch {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := min(limit, len(b.deltas))
-	taken := batch{woken: b.woken, deltas: b.deltas[:n:n], resizes: b.resizes, observed: byNode(b.observed)}
-	b.deltas, b.resizes, b.woken = b.deltas[n:], nil, false
-	if len(taken.resizes) == 0 && len(b.preempts) > 0 {
+	taken := batch{woken: b.woken, deltas: b.deltas[:n:n], observed: byNode(b.observed)}
+	b.deltas, b.woken = b.deltas[n:], false
+	switch {
+	case b.yields:
+	case len(b.resizes) > 0:
+		taken.resizes, b.resizes = b.resizes, nil
+	case len(b.preempts) > 0:
 		taken.preempt, b.preempts = b.preempts[0], b.preempts[1:]
 	}
+	b.yields = len(taken.resizes) > 0 || taken.preempt != nil
 	clear(b.observed)
-	if len(b.deltas) > 0 || len(b.preempts) > 0 {
+	if len(b.deltas) > 0 || len(b.resizes) > 0 || len(b.preempts) > 0 {
 		signal(b.news)
 	}
 	signal(b.room)

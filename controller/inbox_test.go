@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -37,5 +38,23 @@ func TestInbox_RoomWakesAllThatWaitForIt(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestInbox_AsksHaveTheirTurnBetweenOtherRequests(t *testing.T) {
+	b := newInbox(10)
+	for range 3 {
+		if err := errors.Join(b.preempt(&preempt{}), b.resize(&resize{})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 8 {
+		taken := b.take(10)
+		if own := len(taken.resizes) > 0 || taken.preempt != nil; own != (i%2 == 0) {
+			t.Errorf("batch %d: %d resizes, preemption %v", i, len(taken.resizes), taken.preempt != nil)
+		}
+	}
+	if taken := b.take(10); len(taken.resizes) > 0 || taken.preempt != nil || len(b.preempts) > 0 {
+		t.Errorf("left over: %+v", taken)
 	}
 }
