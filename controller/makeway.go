@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -49,7 +50,8 @@ func (c *Controller) MakeWay(ctx context.Context, to Stopper) error {
 	}
 }
 
-// stopVictims stops whoever is in the way and was not stopped lately.
+// stopVictims stops whoever is in the way and was not stopped lately. One that
+// cannot be stopped keeps nobody from being so.
 func (c *Controller) stopVictims(ctx context.Context, to Stopper, stopped map[psg.RequestID]time.Time) error {
 	var orders []psg.Order
 	c.view(func(s *ledger.State) {
@@ -66,6 +68,7 @@ func (c *Controller) stopVictims(ctx context.Context, to Stopper, stopped map[ps
 			delete(stopped, id)
 		}
 	}
+	var errs []error
 	for _, order := range orders {
 		if time.Since(due[order.Ask]) < stopWithin || !c.inWay(order.Ask) {
 			continue
@@ -74,13 +77,14 @@ func (c *Controller) stopVictims(ctx context.Context, to Stopper, stopped map[ps
 			return err
 		}
 		if err := to.Stop(ctx, order.Alloc); err != nil {
-			return fmt.Errorf("stop %s: %w", order.Alloc, err)
+			errs = append(errs, fmt.Errorf("stop %s: %w", order.Alloc, err))
+			continue
 		}
 		stopped[order.Ask] = time.Now()
 		c.steers.count(false, 1)
 		c.config.Log.Info("preempted", "alloc", order.Alloc, "workload", order.Workload, "node", order.Node)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (c *Controller) inWay(victim psg.RequestID) (claimed bool) {
@@ -112,13 +116,12 @@ func (c *Controller) wayMade(now time.Time) []psg.Delta {
 // ownerWaits reports whether room that is held on behalf of another ask is of use to
 // it still.
 func (c *Controller) ownerWaits(id psg.RequestID) bool {
-	rest, steers := strings.CutPrefix(string(id), steerPrefix)
-	end := strings.LastIndex(rest, claimSuffix)
-	if !steers || end < 0 {
+	owner, claims := claimant(id)
+	if !claims {
 		return true
 	}
-	owner := c.state.Ask(psg.RequestID(rest[:end]))
-	return owner != nil && owner.Pending()
+	status := c.state.Ask(owner)
+	return status != nil && status.Pending()
 }
 
 // cleared is a placement that no longer waits for others.

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/psgrid/psg"
@@ -23,7 +24,7 @@ type preempt struct {
 	ask     psg.RequestID
 	node    psg.NodeID
 	most    int
-	refused *psg.Refusal // set by the cycle that decides it
+	refused *psg.Refusal // set by the cycle that decides it, anew each time
 	wrong   error        // likewise
 	answer  chan error   // buffered: told once, after the commit
 }
@@ -85,12 +86,22 @@ func claimPrefix(ask psg.RequestID) string { return fmt.Sprint(steerPrefix, ask,
 
 const claimSuffix = "/preempt-"
 
+// claimant is the ask on whose behalf an ask of steering holds room beside
+// victims, if it does. Whoever asks chooses its ID, which may look like anything.
+func claimant(id psg.RequestID) (owner psg.RequestID, claims bool) {
+	rest, steers := strings.CutPrefix(string(id), steerPrefix)
+	end := strings.LastIndex(rest, claimSuffix)
+	if !steers || end < 0 {
+		return "", false
+	}
+	return psg.RequestID(rest[:end]), true
+}
+
 // claimOf returns the placement that waits for others on behalf of an ask.
 func claimOf(s *ledger.State, ask psg.RequestID) *psg.Placement {
 	for _, id := range s.Waiting() {
-		status := s.Ask(id)
-		if id == ask || hasPrefix(id, claimPrefix(ask)) {
-			return status.Placement
+		if owner, claims := claimant(id); id == ask || claims && owner == ask {
+			return s.Ask(id).Placement
 		}
 	}
 	return nil
@@ -114,6 +125,7 @@ func stops(s *ledger.State, p *psg.Placement) []psg.Order {
 
 // decidePreempt chooses who makes way, or notes why nobody can.
 func (c *Controller) decidePreempt(ctx context.Context, want *preempt, now time.Time) ([]psg.Delta, error) {
+	want.refused, want.wrong = nil, nil
 	status := c.state.Ask(want.ask)
 	switch {
 	case status == nil:
@@ -149,6 +161,7 @@ func (c *Controller) searchVictims(ctx context.Context, status *psg.AskStatus, w
 		return none, nil, err
 	}
 	c.engine.SetLimits(policy.Limits())
+	c.avoid(rulings, []psg.Ask{status.Ask}, view, now)
 	found, refused := c.engine.Preempt(placement.Problem{
 		Now: now, Seed: c.state.Sequence(), Rulings: rulings, Rows: rows(view),
 		Stop: within(searchFor),
@@ -160,13 +173,16 @@ func (c *Controller) searchVictims(ctx context.Context, status *psg.AskStatus, w
 	for _, victim := range found.Victims {
 		sequel.Free(victim.Ask.ID)
 	}
-	reasons, err := admitAll(ctx, sequel, []psg.Placement{found.Placement}, view)
+	unit := []psg.Placement{found.Placement}
+	reasons, err := admitAll(ctx, sequel, unit, view)
 	if err != nil {
 		return none, nil, err
 	}
 	if len(reasons) > 0 {
-		return none, &deniedAfter([]psg.Placement{found.Placement}, reasons)[0], nil
+		return none, &deniedAfter(unit, reasons)[0], nil
 	}
+	audited(unit, rulings, view)
+	found.Placement = unit[0]
 	return found, nil, nil
 }
 

@@ -26,7 +26,8 @@ func (c *Controller) groupOn(id psg.WorkloadID, node psg.NodeID) (workload *psg.
 }
 
 // movable are the running allocations on a node that PSG may move, those of the
-// lowest priority first, each group's together.
+// lowest priority first, each group's together. What makes way for others is
+// stopped anyway.
 func (c *Controller) movable(ctx context.Context, node psg.NodeID) ([]psg.AskStatus, error) {
 	view, rules := c.Snapshot(), c.policy()
 	if _, known := view.Row(node); !known {
@@ -36,7 +37,7 @@ func (c *Controller) movable(ctx context.Context, node psg.NodeID) ([]psg.AskSta
 	var out []psg.AskStatus
 	for _, p := range view.Placements {
 		w := view.Workload(p.Ask.Workload)
-		if p.Node != node || p.State != psg.Running || w == nil || !w.Managed() || !startsByAsking(w) {
+		if p.Node != node || p.State != psg.Running || w == nil || !w.Managed() || !startsByAsking(w) || c.inWay(p.Ask.ID) {
 			continue
 		}
 		keep, judged := protected[w.ID]
@@ -84,7 +85,7 @@ func (c *Controller) spares(id psg.WorkloadID) bool {
 		running, leaving := map[psg.RequestID]bool{}, []psg.RequestID(nil)
 		_, asks := s.Job(id.JobID())
 		for _, status := range asks {
-			if status.Ask.Workload == id && status.State == psg.Running {
+			if _, claimed := s.ClaimedBy(status.Ask.ID); status.Ask.Workload == id && status.State == psg.Running && !claimed {
 				running[status.Ask.ID] = true
 			}
 			if source, moves := strings.CutPrefix(string(status.Ask.ID), movePrefix); moves {
