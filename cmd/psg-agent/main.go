@@ -142,7 +142,7 @@ func (o *options) ordersConfig(log *slog.Logger) agent.OrdersConfig {
 func (o *options) config(log *slog.Logger) agent.Config {
 	return agent.Config{
 		Node: psg.NodeID(o.node), Proc: o.proc, Sys: o.sys, Cgroup: o.cgroup, Interval: o.interval, SlowInterval: o.slowInterval, Log: log,
-		Sources: o.sources.sources(o.proc),
+		Sources: o.sources.sources(o.proc, o.sys),
 	}
 }
 

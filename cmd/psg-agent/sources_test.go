@@ -5,26 +5,36 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
 
-func TestRun_CheckAsksEndpoints(t *testing.T) {
+func TestRun_CheckAsksWhatIsBesideTheKernelsFiles(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, `DCGM_FI_DEV_GPU_TEMP{gpu="3"} 64`)
 	}))
 	defer server.Close()
 	var stdout, stderr bytes.Buffer
-	args := []string{"-check", "-nvml", off, "-scrape", "dcgm=" + server.URL, "-scrape", "away=http://127.0.0.1:1/metrics"}
+	sys := t.TempDir()
+	chip := filepath.Join(sys, "class/hwmon/hwmon0")
+	if err := os.MkdirAll(chip, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(chip, "temp1_input"), []byte("41000\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"-check", "-nvml", off, "-sys", sys, "-scrape", "dcgm=" + server.URL, "-scrape", "away=http://127.0.0.1:1/metrics"}
 	if code := run(t.Context(), args, &stdout, &stderr); code != exitOK {
 		t.Fatalf("exit code %d: %s", code, &stderr)
 	}
-	for _, want := range []string{"gpu/3/temperature_celsius", "64.00", "measure by away: "} {
+	for _, want := range []string{"gpu/3/temperature_celsius", "64.00", "measure by away: ", "sensor/hwmon0/temp1/temperature_celsius", "measure by nvme: "} {
 		if !strings.Contains(stdout.String(), want) {
 			t.Errorf("no %s in\n%s", want, &stdout)
 		}
 	}
-	if strings.Contains(stdout.String(), "nvml") {
+	if strings.Contains(stdout.String(), "by nvml") {
 		t.Errorf("NVML is asked although it is off:\n%s", &stdout)
 	}
 }
