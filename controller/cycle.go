@@ -67,8 +67,7 @@ func (c *Controller) decide(ctx context.Context, taken batch, now time.Time) ([]
 	if err != nil {
 		return nil, err
 	}
-	c.engine.SetLimits(policy.Limits())
-	c.avoid(rulings, asks, view, now)
+	c.bind(c.engine, policy, rulings, asks, view, now)
 	plan := c.engine.Solve(placement.Problem{
 		Now: now, Seed: c.state.Sequence(), Asks: asks, Rulings: rulings, Rows: rows(view), Stop: within(c.config.SolveFor),
 	})
@@ -98,6 +97,14 @@ func rule(ctx context.Context, policy Policy, asks []psg.Ask, view *psg.Snapshot
 		rulings[ask.Workload] = &ruling
 	}
 	return rulings, nil
+}
+
+// bind has an engine go by what bounds placement beyond rulings: the limits of a
+// policy, and rulings under which nothing is planned where Nomad starts nothing.
+// waiting are the asks that it is to answer.
+func (c *Controller) bind(engine *placement.Engine, policy Policy, rulings map[psg.WorkloadID]*psg.Ruling, waiting []psg.Ask, view *psg.Snapshot, now time.Time) {
+	engine.SetLimits(policy.Limits())
+	c.avoid(rulings, waiting, view, now)
 }
 
 func rows(view *psg.Snapshot) []psg.NodeID {

@@ -42,7 +42,7 @@ func (c *Controller) lookForMoves(ctx context.Context, now time.Time) error {
 			return nil
 		}
 	}
-	c.engine.SetLimits(policy.Limits())
+	c.bind(c.engine, policy, rulings, nil, view, now)
 	found := c.engine.Improve(placement.Problem{
 		Now: now, Seed: c.state.Sequence(), Rulings: rulings, Rows: rows(view), Stop: spent,
 	}, c.config.Improvement.Moves)

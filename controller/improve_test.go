@@ -110,3 +110,20 @@ func TestCycle_LeavesWhatItDoesNotReachToTheNext(t *testing.T) {
 		t.Errorf("in the next cycle a1 is %s", state)
 	}
 }
+
+func TestImprove_MovesNothingToWhereNothingStarts(t *testing.T) {
+	w, _ := uneven(t)
+	w.steers.open(&director{})
+	w.shun("n2")
+	if err := w.lookForMoves(t.Context(), w.now); err != nil || len(w.wishes) > 0 {
+		t.Errorf("wants to move: %v", err)
+	}
+	if moves, err := w.improvements(t.Context(), psg.Rebalance{Node: "n1"}); err != nil || len(moves) > 0 {
+		t.Errorf("would move %+v, %v", moves, err)
+	}
+	w.Controller.improved = time.Time{}
+	w.steers.landed("n2")
+	if err := w.lookForMoves(t.Context(), w.now); err != nil || len(w.wishes) != 1 {
+		t.Errorf("once it takes work again: %d wishes, %v", len(w.wishes), err)
+	}
+}

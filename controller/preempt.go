@@ -160,8 +160,7 @@ func (c *Controller) searchVictims(ctx context.Context, status *psg.AskStatus, w
 	if err != nil {
 		return none, nil, err
 	}
-	c.engine.SetLimits(policy.Limits())
-	c.avoid(rulings, []psg.Ask{status.Ask}, view, now)
+	c.bind(c.engine, policy, rulings, []psg.Ask{status.Ask}, view, now)
 	found, refused := c.engine.Preempt(placement.Problem{
 		Now: now, Seed: c.state.Sequence(), Rulings: rulings, Rows: rows(view),
 		Stop: within(searchFor),

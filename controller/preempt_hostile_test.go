@@ -82,12 +82,19 @@ func afar(t *testing.T) (*world, psg.Workload) {
 	return w, high
 }
 
-func TestPreempt_StopsNobodyWhereNothingStarts(t *testing.T) {
-	w, high := afar(t)
+// shun has a node miss what was steered to it so often that nothing is planned
+// there.
+func (w *world) shun(node psg.NodeID) {
+	job, now := psg.JobID{Job: "unlucky"}, time.Now()
 	for range maxMisses {
-		w.steers.sentTo(high.ID.JobID(), "n2", w.now)
-		w.steers.missed(high.ID.JobID(), "n2", w.now)
+		w.steers.sentTo(job, node, now)
+		w.steers.missed(job, node, now)
 	}
+}
+
+func TestPreempt_StopsNobodyWhereNothingStarts(t *testing.T) {
+	w, _ := afar(t)
+	w.shun("n2")
 	if got := w.preempts("u1", "", 0); got.err != nil || got.refused == nil {
 		t.Errorf("%+v, want nobody to end on a node that is shunned", got)
 	}

@@ -19,24 +19,19 @@ func (c *Controller) improvements(ctx context.Context, r psg.Rebalance) ([]wante
 		return nil, err
 	}
 	view, policy := c.Snapshot(), c.policy()
-	movable := map[psg.RequestID]bool{}
-	rulings := map[psg.WorkloadID]*psg.Ruling{}
-	for _, source := range sources {
-		movable[source.Ask.ID] = true
-		id := source.Ask.Workload
-		if workload := view.Workload(id); rulings[id] == nil && workload != nil {
-			ruling, err := policy.Rule(ctx, workload, view)
-			if err != nil {
-				return nil, fmt.Errorf("improve what %s holds: %w", r.Node, err)
-			}
-			rulings[id] = &ruling
-		}
+	movable, asks := map[psg.RequestID]bool{}, make([]psg.Ask, len(sources))
+	for i, source := range sources {
+		movable[source.Ask.ID], asks[i] = true, source.Ask
+	}
+	rulings, err := rule(ctx, policy, asks, view)
+	if err != nil {
+		return nil, fmt.Errorf("improve what %s holds: %w", r.Node, err)
 	}
 	seed, _, _ := c.Position()
-	engine := engineOf(view, movable)
-	engine.SetLimits(policy.Limits())
+	engine, now := engineOf(view, movable), time.Now()
+	c.bind(engine, policy, rulings, nil, view, now)
 	found := engine.Improve(placement.Problem{
-		Now: time.Now(), Seed: seed, Rulings: rulings, Rows: rows(view),
+		Now: now, Seed: seed, Rulings: rulings, Rows: rows(view),
 		Stop: func() bool { return ctx.Err() != nil },
 	}, maxMoves)
 	var moves []wantedMove

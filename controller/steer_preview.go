@@ -50,6 +50,7 @@ func (c *Controller) Preview(ctx context.Context, workloads []psg.Workload) ([]p
 			problem.Asks = append(problem.Asks, ask)
 		}
 	}
+	c.bind(engine, policy, problem.Rulings, nil, view, problem.Now)
 	of := map[psg.RequestID]psg.WorkloadID{}
 	for _, ask := range problem.Asks {
 		of[ask.ID] = ask.Workload

@@ -34,3 +34,21 @@ func TestPreview_SaysWhatAPlanWouldAndChangesNothing(t *testing.T) {
 		t.Errorf("with all of it planned: %+v, %v", again, err)
 	}
 }
+
+func TestPreview_KeepsToLimitsAndToNodesWhereWorkStarts(t *testing.T) {
+	db := workload("db", "service", 64)
+	db.Count, db.Labels = 3, map[string]string{"group": "db"}
+	w := newWorld(t, tempLog(t), nil)
+	w.report(psg.NodeChanged{Node: testNode("n1")}, psg.NodeChanged{Node: testNode("n2")})
+	w.ruled("bundle \"b\" {}\nlimit \"one\" {\n  match = { group = \"db\" }\n  per_node = 1\n}\n")
+	w.cycle()
+	foreseen, err := w.Preview(t.Context(), []psg.Workload{db})
+	if err != nil || len(foreseen[0].Waiting) != 1 || foreseen[0].Hint["n1"] != 1 || foreseen[0].Hint["n2"] != 1 {
+		t.Errorf("%+v, %v; want one on each node", foreseen, err)
+	}
+	w.shun("n2")
+	foreseen, err = w.Preview(t.Context(), []psg.Workload{db})
+	if err != nil || len(foreseen[0].Waiting) != 2 || foreseen[0].Hint["n2"] != 0 {
+		t.Errorf("%+v, %v; want nothing on n2", foreseen, err)
+	}
+}
