@@ -3,6 +3,7 @@ package controller
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -56,6 +57,7 @@ func (a *Agents) entrust(ctx context.Context, now time.Time) error {
 		return err
 	}
 	view := a.decider.Snapshot()
+	a.forgetGone(view)
 	charges, err := a.charges(ctx, view, now)
 	if err != nil {
 		return err
@@ -79,6 +81,15 @@ func (a *Agents) entrust(ctx context.Context, now time.Time) error {
 		a.entrusted[n.ID] = wanted
 	}
 	return nil
+}
+
+// forgetGone forgets the nodes that are gone.
+func (a *Agents) forgetGone(view *psg.Snapshot) {
+	gone := func(node psg.NodeID) bool { _, known := view.Row(node); return !known }
+	maps.DeleteFunc(a.entrusted, func(node psg.NodeID, _ bool) bool { return gone(node) })
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.DeleteFunc(a.reports, func(node psg.NodeID, _ []psg.Report) bool { return gone(node) })
 }
 
 func worthwhile(charges []psg.Charge) bool {

@@ -205,3 +205,17 @@ func TestReported_KeepsTheNewestOfNodesThatAreKnown(t *testing.T) {
 		t.Errorf("reports of %d nodes are kept", len(agents.reports))
 	}
 }
+
+func TestEntrust_ForgetsNodesThatAreGone(t *testing.T) {
+	w, agents, _ := tenanted(t)
+	agents.Reported(psg.Report{Node: "n1"})
+	agents.Reported(psg.Report{Node: "n2"})
+	if err := agents.entrust(t.Context(), start); err != nil || !agents.entrusted["n1"] {
+		t.Fatalf("entrusted %v, %v", agents.entrusted, err)
+	}
+	w.report(psg.NodeGone{Node: "n1"})
+	w.cycle()
+	if err := agents.entrust(t.Context(), start); err != nil || len(agents.entrusted) > 0 || len(agents.reports) != 1 || len(agents.Reports("n2")) != 1 {
+		t.Errorf("entrusted %v, reports %v, %v; want n2's alone", agents.entrusted, agents.reports, err)
+	}
+}
