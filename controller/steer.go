@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -120,8 +119,7 @@ func (c *Controller) noteAsk(status *psg.AskStatus, now time.Time) {
 // attend does for one job what is to be done now.
 func (c *Controller) attend(ctx context.Context, job psg.JobID, to Orchestrator) error {
 	workloads, asks := c.job(job)
-	if s := cmp.Or(c.steers.shiftOf(job), resumed(workloads, asks, time.Now())); s != nil {
-		c.steers.keep(job, s)
+	if s := c.steers.keep(job, resumed(workloads, asks, time.Now())); s != nil {
 		return c.settle(ctx, s, to)
 	}
 	if releasable(workloads, asks) {

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -18,8 +19,11 @@ const (
 )
 
 // noteLoss has the hints of a job looked at of which an instance was lost with
-// its node.
+// its node, and forgets how a node that is gone took what was steered to it.
 func (c *Controller) noteLoss(d psg.Delta, now time.Time) {
+	if gone, leaves := d.(psg.NodeGone); leaves {
+		c.steers.landed(gone.Node)
+	}
 	freed, ends := d.(psg.Freed)
 	if !ends || freed.State != psg.Lost {
 		return
@@ -78,7 +82,7 @@ func (c *Controller) unhint(ctx context.Context, job psg.JobID, gone []psg.NodeI
 		}
 	}
 	changed, err := to.Steer(ctx, psg.Steering{Job: job, Hints: wanted, Gone: gone}, c.mustLead)
-	if err != nil {
+	if err != nil && !errors.Is(err, psg.ErrUnknown) { // a job that is gone is hinted nowhere
 		return err
 	}
 	c.steers.count(changed, 0)

@@ -26,7 +26,7 @@ const (
 // destination before it hints, and hints before it stops: a move whose
 // destination cannot be had, or is lost, leaves its source running. Where the
 // group allows it, others are started first, and the source is stopped when they
-// are healthy.
+// are healthy; a group's instances on the node then move together, however many.
 //
 // What Nomad places by itself, what runs on every node, and what policy protects
 // stays. Moves are not counted against the stages of a job: nothing moves

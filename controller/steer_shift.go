@@ -129,12 +129,24 @@ func resumed(workloads []psg.Workload, asks []psg.AskStatus, now time.Time) *shi
 		for _, status := range asks {
 			if status.Ask.Workload == w.ID && status.State == psg.Moving && status.Placement != nil {
 				s.from = status.Placement.Node
-				s.legs = append(s.legs, leg{source: status.Ask.ID})
+				s.legs = append(s.legs, resumedLeg(status.Ask.ID, asks))
 			}
 		}
 		return s
 	}
 	return nil
+}
+
+// resumedLeg is one instance of such a shift, with its room unless a successor
+// has that already.
+func resumedLeg(source psg.RequestID, asks []psg.AskStatus) leg {
+	prefix := fmt.Sprint(movePrefix, source, "/")
+	for _, status := range asks {
+		if status.Placement != nil && hasPrefix(status.Ask.ID, prefix) {
+			return leg{source, status.Ask.ID, status.Placement.Node}
+		}
+	}
+	return leg{source: source}
 }
 
 // settle goes on with a shift: it waits, gives up, or sets the steady hint.
@@ -198,6 +210,8 @@ func (c *Controller) steady(ctx context.Context, s *shift, why string, to Orches
 	workloads, asks := c.job(job)
 	if why != "" {
 		asks = kept(asks, s.legs)
+	} else {
+		asks = without(asks, s.legs) // Nomad may yet see them running
 	}
 	wanted := hints(workloads, asks)
 	if wanted[s.workload.Group] == nil {
@@ -256,11 +270,15 @@ func (s *steers) begin(job psg.JobID, one *shift, from time.Time) {
 	signal(s.news)
 }
 
-// keep remembers a shift that an earlier leader has begun.
-func (s *steers) keep(job psg.JobID, one *shift) {
+// keep remembers a shift that an earlier leader has begun, unless one of the job
+// is known to run, and returns what runs; one may be nil.
+func (s *steers) keep(job psg.JobID, one *shift) *shift {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.shifts[job] = one
+	if s.shifts[job] == nil && one != nil {
+		s.shifts[job] = one
+	}
+	return s.shifts[job]
 }
 
 func (s *steers) end(job psg.JobID) {

@@ -235,3 +235,61 @@ func TestRebalance_LeavesAShiftThatSomebodyReplaced(t *testing.T) {
 		t.Errorf("%d run: %v", n, w.standing())
 	}
 }
+
+func TestRebalance_TheSteadyHintIsWithoutSourcesThatAreSeenRunning(t *testing.T) {
+	w, web, nomad := begunShift(t)
+	for _, alloc := range []string{"x1", "x2", "x3"} {
+		w.place(0, gate(web, alloc, "n2"))
+	}
+	w.report(psg.Moved{Ask: "w1", State: psg.Running, At: start}) // as with each change that Nomad tells of
+	w.cycle()
+	w.steers.to = nomad
+	nomad.says(psg.ShiftDone)
+	w.attended(web.ID.JobID(), nomad)
+	if s := nomad.last(); s.Shifts != nil || s.Hints["main"]["n2"] != 3 || len(s.Hints["main"]) != 1 {
+		t.Errorf("steered %+v, want the steady hint to n2 alone", s)
+	}
+}
+
+func TestRebalance_TheNextLeaderGivesBackTheRoomOfAShiftThatFails(t *testing.T) {
+	w, web, nomad := begunShift(t)
+	web.Shifting, web.Version = true, 9
+	w.report(psg.WorkloadChanged{Workload: web})
+	w.cycle()
+	w.steers.open(nomad)
+	nomad.says(psg.ShiftFailed)
+	w.attended(web.ID.JobID(), nomad)
+	if s := nomad.last(); !s.Abandon || s.Hints["main"]["n1"] != 3 || len(s.Hints["main"]) != 1 {
+		t.Errorf("steered %+v, want the hint back to n1 alone", s)
+	}
+	if room := w.reserved(movePrefix); room != nil {
+		t.Errorf("%+v is still reserved", room)
+	}
+}
+
+func TestSteer_KeepsTheShiftThatItBegan(t *testing.T) {
+	s, job := newSteers(), psg.JobID{Namespace: "default", Job: "web"}
+	begun := &shift{}
+	s.begin(job, begun, start)
+	if s.keep(job, &shift{}) != begun || s.shiftOf(job) != begun {
+		t.Error("another took its place, as read from the ledger")
+	}
+	if s.keep(psg.JobID{Job: "other"}, nil) != nil || len(s.shifts) != 1 {
+		t.Error("kept nothing as something")
+	}
+}
+
+func TestSteer_ForgetsTheLossOfAJobThatIsGone(t *testing.T) {
+	w, web := spread3(t)
+	nomad := &director{refuse: psg.ErrUnknown}
+	w.steers.to = nomad
+	for _, alloc := range []string{"w1", "w2", "w3"} {
+		w.report(psg.Freed{Ask: psg.RequestID(alloc), State: psg.Lost, At: start})
+	}
+	w.report(psg.NodeGone{Node: "n1"}, psg.WorkloadGone{Workload: web.ID})
+	w.cycle()
+	w.attended(web.ID.JobID(), nomad)
+	if gone, _ := w.steers.goneFrom(web.ID.JobID()); len(gone) > 0 {
+		t.Errorf("it is looked at for ever for %v", gone)
+	}
+}

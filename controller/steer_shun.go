@@ -23,7 +23,7 @@ const (
 // landing is how well a node takes what is steered to it. Only nodes that have
 // missed some have one, at most as many as there are nodes.
 type landing struct {
-	sent   map[psg.JobID]time.Time // jobs of which an instance was stopped to start here
+	sent   map[psg.JobID]time.Time // jobs of which an instance was stopped lately to start here
 	misses int
 	shun   time.Duration // of the last time it was shunned
 	until  time.Time     // it is shunned
@@ -38,6 +38,7 @@ func (s *steers) sentTo(job psg.JobID, node psg.NodeID, now time.Time) {
 		known = &landing{sent: map[psg.JobID]time.Time{}}
 		s.landings[node] = known
 	}
+	maps.DeleteFunc(known.sent, func(_ psg.JobID, at time.Time) bool { return now.Sub(at) > missWithin })
 	known.sent[job] = now
 }
 

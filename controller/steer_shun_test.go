@@ -2,6 +2,7 @@ package controller
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -81,5 +82,23 @@ func TestSteer_CountsWhatIsBlockedByReason(t *testing.T) {
 	}
 	if of := w.Blockages(psg.JobID{Job: "a"}); len(of) != 1 || of[0].Reason != psg.BlockedByQuota {
 		t.Errorf("of one job: %+v", of)
+	}
+}
+
+func TestSteer_ForgetsWhatWasSentLongAgoAndToNodesThatAreGone(t *testing.T) {
+	w := newWorld(t, tempLog(t), nil)
+	s := w.steers
+	for i := range 100 {
+		s.sentTo(psg.JobID{Job: fmt.Sprint("job-", i)}, "n1", start.Add(time.Duration(i)*missWithin))
+	}
+	if n := len(s.landings["n1"].sent); n > 2 {
+		t.Errorf("%d are remembered that were sent to a node", n)
+	}
+	w.report(psg.NodeChanged{Node: testNode("n1")})
+	w.cycle()
+	w.report(psg.NodeGone{Node: "n1"})
+	w.cycle()
+	if len(s.landings) > 0 {
+		t.Error("a node that is gone is remembered")
 	}
 }
