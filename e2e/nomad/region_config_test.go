@@ -15,6 +15,7 @@ func serverConfig(l layout, peers []string) map[string]any {
 		"server_join":              map[string]any{"retry_join": peers, "retry_interval": "1s"},
 		"default_scheduler_config": map[string]any{"memory_oversubscription_enabled": true},
 	}
+	server["heartbeat_grace"] = "60s" // a client that a busy machine holds up is not lost
 	if l.quick {
 		server["min_heartbeat_ttl"], server["heartbeat_grace"] = "2s", "3s"
 	}

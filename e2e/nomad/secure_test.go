@@ -212,17 +212,17 @@ func (g *grid) expires(t *testing.T) {
 		_, _, err = client.Nodes().List(nil)
 		return err != nil
 	})
-	g.register(gated("late", 1, classB())) // an event: Nomad looks at the token again
+	g.register(sleeper("event", 1, 50, 32)) // an event: Nomad looks at the token again
 	g.troubles(t, "Nomad refuses PSG's token")
+	g.register(gated("late", 1, classB())) // of which the controller cannot know
 	g.gateSays(t, "late", "403 (Permission denied")
-	if log := g.controller.Output(); !strings.Contains(log, "nomad cannot be followed") {
-		t.Errorf("the log does not tell:\n%s", log)
-	}
+	g.until(20*time.Second, "the log tells", func() bool { return strings.Contains(g.controller.Output(), "nomad cannot be followed") })
 	if err := g.giveToken(lasting); err != nil {
 		t.Fatal(err)
 	}
 	g.until(30*time.Second, "the gate opens", func() bool { return g.total(g.runningOn("late")) == 1 })
 	g.troubles(t, "")
+	g.purge("event")
 	g.purge("late")
 }
 
@@ -243,9 +243,7 @@ agent { policy = "read" }`, 0)
 	g.register(drawnToA("stray"))
 	g.troubles(t, "lacks a right: Permission denied")
 	g.gateSays(t, "stray", "elsewhere")
-	if log := g.controller.Output(); !strings.Contains(log, "job not steered") {
-		t.Errorf("the log does not tell:\n%s", log)
-	}
+	g.until(20*time.Second, "the log tells", func() bool { return strings.Contains(g.controller.Output(), "job not steered") })
 	if err := g.giveToken(strings.TrimSpace(string(full))); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,10 @@
 job "system" {
   type = "system"
   group "agent" {
+    update {
+      min_healthy_time = "0s"
+      health_check     = "task_states"
+    }
     task "gate" {
       driver = "psg"
       lifecycle {
