@@ -168,7 +168,7 @@ func (o *Orders) sweep(now time.Time) {
 			o.tried(o.letGo(h, "the mandate is over", now))
 		}
 	}
-	if d := o.book.Draining; d != nil && !d.At.IsZero() && !now.Before(d.At) {
+	if d := o.book.Draining; d != nil && !d.At.IsZero() && !now.Before(d.At) && o.tenants.known() {
 		d.At = time.Time{}
 		o.tried(o.book.save())
 		o.emptyNode(d.Report)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/psgrid/psg"
@@ -75,6 +76,9 @@ func openBook(dir string) (*book, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create directory of the journal: %w", err)
 	}
+	if err := ours(dir); err != nil {
+		return nil, err
+	}
 	b := &book{file: filepath.Join(dir, journalFile), Answers: map[psg.AllocID]answer{}}
 	data, err := os.ReadFile(b.file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -94,18 +98,35 @@ func openBook(dir string) (*book, error) {
 	return b, nil
 }
 
-// bound holds leases to their limit: the clock may have been set back since.
-func (b *book) bound(now time.Time) {
-	for i := range b.Holds {
-		b.Holds[i].Until = earlier(b.Holds[i].Until, now.Add(maxHold))
+// ours refuses a directory that others may write to: what stands in the journal
+// is written to files in root's name.
+func ours(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("directory of the journal: %w", err)
 	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); ok && owner.Uid != 0 && int(owner.Uid) != os.Geteuid() {
+		return fmt.Errorf("directory of the journal: %s belongs to user %d", dir, owner.Uid)
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("directory of the journal: others can write to %s (mode %04o): chmod 700", dir, info.Mode().Perm())
+	}
+	return nil
 }
 
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
+// bound holds leases to their limit, and from now on by the clock that cannot be
+// set: the other may have been set back since, or may be yet.
+func (b *book) bound(now time.Time) {
+	for i := range b.Holds {
+		h, most := &b.Holds[i], maxHold
+		if h.Kind == psg.Freeze {
+			most = maxFreeze
+		}
+		h.Until = now.Add(min(h.Until.Sub(now), most))
 	}
-	return b
+	if d := b.Draining; d != nil && !d.At.IsZero() {
+		d.At = now.Add(min(d.At.Sub(now), maxEnd))
+	}
 }
 
 // save writes the journal, whole or not at all. It need not outlive the machine:

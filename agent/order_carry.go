@@ -14,6 +14,9 @@ var (
 	errDevices   = errors.New("only CPU, memory and I/O operations can be limited")
 )
 
+// maxID bounds what an order names, in bytes: its answer is kept.
+const maxID = 512
+
 // CarryOut carries out one order, or says why not, and has that reported. What
 // was carried out already is answered as before. It may be called by any
 // goroutine, and before Run.
@@ -81,6 +84,8 @@ func (o *Orders) misfit(order psg.Order) string {
 		return fmt.Sprintf("for node %q, this is %q", order.Node, o.config.Node)
 	case most == 0:
 		return fmt.Sprintf("%q is not for a node's agent", order.Kind)
+	case max(len(order.Alloc), len(order.Ask)) > maxID:
+		return fmt.Sprintf("an ID of more than %d bytes", maxID)
 	case order.Epoch == 0:
 		return "no epoch"
 	case order.Sequence == 0:
@@ -155,12 +160,27 @@ func (o *Orders) holdBack(h hold, limit hand.Limit) error {
 	if len(tasks) == 0 {
 		return errElsewhere
 	}
-	before, replaces := o.book.find(h.Kind, h.Alloc)
-	if replaces {
-		if err := o.undo(before); err != nil {
-			return fmt.Errorf("replace a limit: %w", err)
+	for _, t := range tasks {
+		if err := hand.NotOwn(t.groups); err != nil { // nobody would be left to undo it
+			return fmt.Errorf("task %q: %w", t.name, err)
 		}
 	}
+	before, replaces := o.book.find(h.Kind, h.Alloc)
+	if !replaces {
+		return o.begin(h, tasks, limit)
+	}
+	if err := o.undo(before); err != nil {
+		return fmt.Errorf("replace a limit: %w", err)
+	}
+	err := o.begin(h, tasks, limit)
+	if _, stuck := o.book.find(h.Kind, h.Alloc); err != nil && !stuck {
+		return errors.Join(err, o.do(before)) // what was held stays held
+	}
+	return err
+}
+
+// begin plans and does what a hold is to change.
+func (o *Orders) begin(h hold, tasks []tenant, limit hand.Limit) error {
 	for _, t := range tasks {
 		writes, err := o.hand.Plan(t.groups, t.part(limit))
 		if err != nil {
@@ -168,6 +188,11 @@ func (o *Orders) holdBack(h hold, limit hand.Limit) error {
 		}
 		h.Writes = append(h.Writes, writes...)
 	}
+	return o.do(h)
+}
+
+// do makes the changes of a hold.
+func (o *Orders) do(h hold) error {
 	o.book.add(h)
 	if err := o.book.save(); err != nil {
 		o.book.remove(h)

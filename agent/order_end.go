@@ -38,7 +38,7 @@ func (o *Orders) evict(order psg.Order, now time.Time) error {
 			return err
 		}
 	}
-	return o.begin(ending{
+	return o.await(ending{
 		alloc: order.Alloc, by: now.Add(orElse(order.Deadline, defaultEnd)),
 		report: psg.Report{
 			Node: o.config.Node, Kind: order.Kind, Epoch: order.Epoch, Sequence: order.Sequence,
@@ -47,7 +47,7 @@ func (o *Orders) evict(order psg.Order, now time.Time) error {
 	})
 }
 
-func (o *Orders) begin(e ending) error {
+func (o *Orders) await(e ending) error {
 	select {
 	case o.ends <- e:
 		return nil
@@ -108,10 +108,7 @@ func (o *Orders) end(ctx context.Context, e ending) {
 	err := signalAll(tasks, syscall.SIGTERM)
 	forced := false
 	if err == nil && !emptied(ctx, tasks, e.by) && ctx.Err() == nil {
-		forced = true
-		if err = signalAll(tasks, syscall.SIGKILL); err == nil && !emptied(ctx, tasks, time.Now().Add(killWithin)) {
-			err = fmt.Errorf("it did not end %s after SIGKILL", killWithin)
-		}
+		forced, err = true, kill(ctx, tasks)
 	}
 	if err == nil {
 		err = ctx.Err() // then it is not known to have ended
@@ -125,6 +122,24 @@ func (o *Orders) end(ctx context.Context, e ending) {
 		r.Reason = "by force: it did not end by its deadline"
 	}
 	o.tell(r)
+}
+
+// kill ends processes by force, again and again: what forks quickly has new ones
+// between the list of them and their end.
+func kill(ctx context.Context, tasks []tenant) error {
+	for by := time.Now().Add(killWithin); ; {
+		if err := signalAll(tasks, syscall.SIGKILL); err != nil {
+			return err
+		}
+		switch {
+		case emptied(ctx, tasks, time.Now().Add(endPoll)):
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !time.Now().Before(by):
+			return fmt.Errorf("it did not end %s after SIGKILL", killWithin)
+		}
+	}
 }
 
 func signalAll(tasks []tenant, signal syscall.Signal) error {

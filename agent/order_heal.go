@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -68,6 +69,9 @@ func (h *healer) entrust(m psg.Mandate, at stamp, until time.Time, cores int) er
 	charges := slices.Clone(m.Charges)
 	for i := range charges {
 		c := &charges[i]
+		if _, twice := floors[c.Alloc]; twice {
+			return fmt.Errorf("mandate: %s is charged twice", c.Alloc)
+		}
 		if c.Protected && c.Yields {
 			return fmt.Errorf("mandate: %s is both protected and to yield", c.Alloc)
 		}
@@ -81,6 +85,7 @@ func (h *healer) entrust(m psg.Mandate, at stamp, until time.Time, cores int) er
 	defer h.mu.Unlock()
 	m.Charges = charges
 	h.mandate, h.stamp, h.until, h.floors = &m, at, until, floors
+	maps.DeleteFunc(h.probed, func(alloc psg.AllocID, _ []time.Duration) bool { _, charged := floors[alloc]; return !charged })
 	h.detector.Entrust(charges)
 	token(h.changed)
 	return nil
@@ -181,6 +186,9 @@ func (h *healer) read(now time.Time, c *Collector) {
 func (h *healer) probe(alloc psg.AllocID, took, objective time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if _, charged := h.floors[alloc]; !charged {
+		return // the mandate changed meanwhile
+	}
 	if len(h.probed[alloc]) < maxProbed {
 		h.probed[alloc] = append(h.probed[alloc], took)
 	}

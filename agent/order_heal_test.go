@@ -150,6 +150,7 @@ func TestEntrust_IsNotToldWhenAllIsWell(t *testing.T) {
 func probed(t *testing.T, p psg.Probe, tasks []tenant) (took func() []time.Duration) {
 	t.Helper()
 	h := newHealer(OrdersConfig{Node: "n1", Log: slog.New(slog.DiscardHandler)}.withDefaults())
+	h.floors = map[psg.AllocID]psg.Resources{victimAlloc: {}} // it is charged with it
 	var of tenants
 	of.tasks = tasks
 	ctx, stop := context.WithCancel(t.Context())

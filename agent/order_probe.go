@@ -238,9 +238,12 @@ func environment(proc string, pid int, name string) string {
 
 // ownAddress reports an address that is not one of the node's.
 func ownAddress(address string) error {
-	host, _, err := net.SplitHostPort(address)
+	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return err
+	}
+	if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
+		return fmt.Errorf("port %q is no number", port) // in a URL, "80@elsewhere" is another host
 	}
 	ip := net.ParseIP(host)
 	if ip == nil {

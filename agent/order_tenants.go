@@ -16,7 +16,15 @@ import (
 // tenants are the tasks that run on the node, as the collector last saw them.
 type tenants struct {
 	mu    sync.Mutex
+	seen  bool     // whether the collector has looked at all
 	tasks []tenant // by allocation and task
+}
+
+// known reports whether it is known yet who runs here.
+func (t *tenants) known() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.seen
 }
 
 // tenant is one task and its part in its allocation.
@@ -32,7 +40,7 @@ type tenant struct {
 func (t *tenants) see(uses []Use) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.tasks = t.tasks[:0]
+	t.seen, t.tasks = true, t.tasks[:0]
 	for _, u := range uses {
 		t.tasks = append(t.tasks, tenant{
 			alloc: u.Alloc, name: u.Task, use: u.CPUPercent,
@@ -78,8 +86,8 @@ func (t *tenants) allocs() []psg.AllocID {
 	return slices.Compact(ids)
 }
 
-// part is a task's part of its allocation's limit: of CPU what it uses of it, of
-// the rest its even share. None is left with nothing.
+// part is a task's part of its allocation's limit: of CPU what it uses of it, and
+// never nothing; of the rest, whose use moves from task to task, each may have all.
 func (t tenant) part(l hand.Limit) hand.Limit {
 	if l.Cores > 0 {
 		l.Cores = max(l.Cores*t.share, leastCores)

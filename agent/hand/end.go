@@ -6,12 +6,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 )
 
-// ErrOwn says that the agent itself is in a control group that it was to end.
+// ErrOwn says that the agent itself is in a control group that it was to end or to
+// hold back.
 var ErrOwn = errors.New("this agent is in it")
 
 // Signal sends a signal to every process of a task and returns how many there
@@ -21,10 +23,8 @@ func Signal(g Groups, signal syscall.Signal) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, pid := range pids {
-		if pid == os.Getpid() {
-			return 0, fmt.Errorf("control group %s: %w", g.any(), ErrOwn)
-		}
+	if err := notOwn(g, pids); err != nil {
+		return 0, err
 	}
 	var failed error
 	for _, pid := range pids {
@@ -33,6 +33,22 @@ func Signal(g Groups, signal syscall.Signal) (int, error) {
 		}
 	}
 	return len(pids), failed
+}
+
+// NotOwn returns ErrOwn if the agent itself is in a task's control groups.
+func NotOwn(g Groups) error {
+	pids, err := Processes(g)
+	if err != nil {
+		return err
+	}
+	return notOwn(g, pids)
+}
+
+func notOwn(g Groups, pids []int) error {
+	if slices.Contains(pids, os.Getpid()) {
+		return fmt.Errorf("control group %s: %w", g.any(), ErrOwn)
+	}
+	return nil
 }
 
 // Processes lists the processes of a task, those of groups below its own

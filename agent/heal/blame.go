@@ -34,8 +34,12 @@ type suspect struct {
 // while another hold has yet to show whether it helps.
 func (d *Detector) respond(sufferers []*state, r *Reading) (Act, bool) {
 	d.blame = ""
+	if len(sufferers) == 0 {
+		return Act{}, false
+	}
+	all := d.everybody()
 	for _, victim := range sufferers {
-		why, found := d.blamed(victim, r)
+		why, found := d.blamed(victim, &all, r)
 		if why != "" {
 			d.blame = fmt.Sprintf("%s suffers: %s", victim.id, why)
 		}
@@ -59,7 +63,7 @@ func (d *Detector) onTrial() bool {
 
 // blamed says why a victim suffers, and who is to be held for it, if anybody.
 // No reason at all means that it is the victim's own doing.
-func (d *Detector) blamed(victim *state, r *Reading) (why string, found *suspect) {
+func (d *Detector) blamed(victim *state, all *everybody, r *Reading) (why string, found *suspect) {
 	switch {
 	case r.Steal >= stolen:
 		return fmt.Sprintf("the hypervisor takes %.0f %% of the CPU", r.Steal), nil
@@ -67,9 +71,9 @@ func (d *Detector) blamed(victim *state, r *Reading) (why string, found *suspect
 		return "", nil
 	}
 	worst := suspect{score: leastScore}
-	for _, s := range d.sorted() {
+	for _, s := range all.sorted {
 		if charge := d.charges[s.id]; charge.Yields && !charge.Protected && s.phase == free {
-			if sus := d.suspect(s, r); sus.score > worst.score {
+			if sus := d.suspect(s, all, r); sus.score > worst.score {
 				worst, found = sus, &worst
 			}
 		}
@@ -86,7 +90,7 @@ func (d *Detector) blamed(victim *state, r *Reading) (why string, found *suspect
 // suspect scores one allocation. For each resource: its share of all growth,
 // times the share of all use that its growth is, times how much is waited for
 // the resource; the worst resource counts.
-func (d *Detector) suspect(s *state, r *Reading) suspect {
+func (d *Detector) suspect(s *state, all *everybody, r *Reading) suspect {
 	out := suspect{state: s}
 	floor := d.floor(s.id)
 	for i := range Resources {
@@ -99,23 +103,31 @@ func (d *Detector) suspect(s *state, r *Reading) suspect {
 			continue
 		}
 		out.what[i] = true
-		grown, used := d.sum(i)
-		if score := growth / grown * growth / used * min(waiting, 100) / 100; score > out.score {
+		if score := growth / all.grown[i] * growth / all.used[i] * min(waiting, 100) / 100; score > out.score {
 			out.score, out.worst = score, Resource(i)
 		}
 	}
 	return out
 }
 
-// sum is how much everybody has grown, and what everybody uses.
-func (d *Detector) sum(r int) (grown, used float64) {
-	for _, s := range d.sorted() { // in order: sums of floats depend on it
-		if known(s.recent[r]) {
-			grown += s.grown(r, 0)
-			used += s.recent[r]
+// everybody is all allocations by ID, and how much they have grown and use
+// together: the same for each sufferer and each suspect of a reading.
+type everybody struct {
+	sorted      []*state
+	grown, used Amounts
+}
+
+func (d *Detector) everybody() everybody {
+	all := everybody{sorted: d.sorted()}
+	for _, s := range all.sorted { // in order: sums of floats depend on it
+		for r, recent := range s.recent {
+			if known(recent) {
+				all.grown[r] += s.grown(r, 0)
+				all.used[r] += recent
+			}
 		}
 	}
-	return grown, used
+	return all
 }
 
 // floor is what an allocation is left with. CPU is in cores there as here: the
