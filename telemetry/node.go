@@ -20,6 +20,7 @@ type node struct {
 
 	open      int64  // number of the slot of the latest sample
 	openFirst uint64 // the lowest sequence in it that has arrived
+	heard     int    // values of the node's own series since it began
 	own       []series
 	slots     []psg.Slot // whole ones, ascending by number
 	stale     bool       // the series' longer windows are of other slots
@@ -75,7 +76,8 @@ func (n *node) fold(s *psg.Sample, kindOf func(psg.Declared) *kind, sizes mappin
 	}
 	for _, v := range s.Values {
 		if own := n.find(v.Series); own != nil {
-			own.change(change{uint32(s.Sequence), indexOf(sizes, v.Units), v.Units}, uint32(n.openFirst))
+			n.heard++
+			own.change(change{uint32(s.Sequence), indexOf(sizes, v.Units), v.Units}, uint32(n.openFirst), n.heard <= maxHeard)
 		} else {
 			n.allocs.value(v, s.Sequence)
 		}
@@ -102,7 +104,7 @@ func (n *node) turn(s *psg.Sample) {
 	}
 	switch number := floor(s.At); {
 	case number > n.open || n.openFirst == 0:
-		n.open, n.openFirst, n.stale = number, s.Sequence, true
+		n.open, n.openFirst, n.heard, n.stale = number, s.Sequence, 0, true
 		for i := range n.own {
 			n.own[i].turn()
 		}
@@ -182,11 +184,15 @@ func (s *series) turn() {
 		s.changes[0] = s.changes[last]
 		s.changes = s.changes[:1]
 	}
+	if cap(s.changes) > usualChanges {
+		s.changes = slices.Clone(s.changes)
+	}
 }
 
 // change takes in a value. Of those from before the open slot only the last
-// counts.
-func (s *series) change(c change, openFirst uint32) {
+// counts. Where there is no more room the newest takes the place of the one
+// before it.
+func (s *series) change(c change, openFirst uint32, room bool) {
 	i := len(s.changes)
 	for i > 0 && s.changes[i-1].sequence > c.sequence {
 		i--
@@ -201,8 +207,11 @@ func (s *series) change(c change, openFirst uint32) {
 		s.changes = slices.Delete(s.changes, 0, i)
 		i = 0
 	}
-	if len(s.changes) < maxCount {
+	switch {
+	case len(s.changes) == 0, room && len(s.changes) < maxCount:
 		s.changes = slices.Insert(s.changes, i, c)
+	case i == len(s.changes):
+		s.changes[i-1] = c
 	}
 }
 

@@ -16,8 +16,11 @@ const (
 	maxNodes    = 50_000
 	maxSeries   = 16_384 // of one node, allocations' included
 	maxSlotSize = 256 << 10
-	maxKinds    = 4096 // names that nodes share; further ones are kept by each node
-	maxName     = 256  // bytes of a metric's name or an allocation's ID
+	maxKinds    = 4096    // names that nodes share; further ones are kept by each node
+	maxName     = 256     // bytes of a metric's name or an allocation's ID
+	maxHeard    = 1 << 18 // values of a node's own series that are kept in one slot
+	// usualChanges is how many values of one series in a slot the memory is kept for.
+	usualChanges = 128
 )
 
 // silentAfter is how long a session must have been silent before one that began
@@ -149,6 +152,16 @@ func check(s *psg.Sample) error {
 	for _, v := range s.Values {
 		if v.Units > maxUnits || v.Units < -maxUnits {
 			return fmt.Errorf("series %d is %d units: %w", v.Series, v.Units, psg.ErrInvalid)
+		}
+	}
+	for _, u := range s.Uses {
+		if most, least := max(u.Mean, u.Max, u.P95), min(u.Mean, u.Max, u.P95); most > maxUnits || least < -maxUnits {
+			return fmt.Errorf("use of series %d is %d..%d units: %w", u.Series, least, most, psg.ErrInvalid)
+		}
+	}
+	for _, f := range s.Forecasts {
+		if min(f.Mean, f.Upper) < 0 || max(f.Mean, f.Upper) > psg.MaxQuantity {
+			return fmt.Errorf("forecast of series %d is %d to %d: %w", f.Series, f.Mean, f.Upper, psg.ErrInvalid)
 		}
 	}
 	return checkSlots(s)
