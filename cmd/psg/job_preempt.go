@@ -2,12 +2,9 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"net/http"
-	"strings"
 
 	"github.com/psgrid/psg"
 	"github.com/psgrid/psg/rpc"
@@ -88,8 +85,8 @@ Fails if an instance could not be helped.`,
 					continue
 				}
 				want.Ask = asks[i].Ask.ID
-				answer, err := c.preempt(string(at), want)
-				if err != nil {
+				var answer preempted
+				if err := at.ask(c.ctx, askWithin, "/v1/preempt", want, &answer); err != nil {
 					return err
 				}
 				answers = append(answers, answer)
@@ -105,21 +102,6 @@ Fails if an instance could not be helped.`,
 			return nil
 		},
 	}
-}
-
-// preempt has room made for one ask.
-func (c *command) preempt(address string, want preemptRequest) (answer preempted, err error) {
-	body, err := json.Marshal(want)
-	if err != nil {
-		return answer, fmt.Errorf("ask controller: %w", err)
-	}
-	for _, one := range strings.Split(address, ",") {
-		target := strings.TrimSuffix(strings.TrimSpace(one), "/") + "/v1/preempt"
-		if err = newPlanClient(nil).postTo(c.ctx, target, body, &answer); !errors.Is(err, psg.ErrUnavailable) {
-			break // it leads, whatever it answers
-		}
-	}
-	return answer, err
 }
 
 func listPreempted(w io.Writer, answers []preempted) error {

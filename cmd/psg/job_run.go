@@ -163,16 +163,16 @@ func (r *jobRun) stand(ctx context.Context, rest *rpc.RESTClient, job *api.Job) 
 	if err != nil {
 		return []psg.AskStatus{}, false, true
 	}
-	asks = []psg.AskStatus{}
+	asks, answered = []psg.AskStatus{}, true
 	for _, status := range all {
 		if status.Over() {
 			continue
 		}
 		asks = append(asks, status)
 		waits = waits || status.Placement == nil
-		answered = answered || status.Placement != nil || status.Refusal != nil
+		answered = answered && (status.Placement != nil || status.Refusal != nil)
 	}
-	return asks, answered || len(asks) == 0 && !managedJob(job), waits
+	return asks, answered && (len(asks) > 0 || !managedJob(job)), waits
 }
 
 func (r *jobRun) show(w io.Writer, job *api.Job, result *ran) error {

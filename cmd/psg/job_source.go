@@ -67,14 +67,14 @@ func jobOfJSON(data []byte) (*api.Job, error) {
 	if err := json.Unmarshal(data, &wrapped); err != nil {
 		return nil, fmt.Errorf("read job JSON: %w", err)
 	}
-	if wrapped.Job != nil {
-		return wrapped.Job, nil
+	job := wrapped.Job
+	if job == nil {
+		job = new(api.Job)
+		if err := json.Unmarshal(data, job); err != nil {
+			return nil, fmt.Errorf("read job JSON: %w", err)
+		}
 	}
-	job := new(api.Job)
-	if err := json.Unmarshal(data, job); err != nil {
-		return nil, fmt.Errorf("read job JSON: %w", err)
-	}
-	if job.ID == nil {
+	if job.ID == nil || *job.ID == "" {
 		return nil, fmt.Errorf("read job JSON: it has no ID")
 	}
 	return job, nil

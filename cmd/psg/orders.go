@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/psgrid/psg"
@@ -54,7 +51,7 @@ Fails if the agent refuses the order or cannot carry it out.`,
 				return err
 			}
 			order.Node, order.Alloc, order.Kind = node.ID, psg.AllocID(alloc), psg.OrderKind(args[1])
-			report, err := giveOrder(c.ctx, string(at), order)
+			report, err := giveOrder(c.ctx, at, order)
 			if err != nil {
 				return err
 			}
@@ -69,17 +66,12 @@ Fails if the agent refuses the order or cannot carry it out.`,
 	}
 }
 
-func giveOrder(ctx context.Context, addresses string, order psg.Order) (report psg.Report, err error) {
-	body, err := json.Marshal(order)
-	if err != nil {
-		return report, err
-	}
-	first, _, _ := strings.Cut(addresses, ",")
-	return report, newPlanClient(nil).postTo(ctx, nodeURL(first, order.Node, "order"), body, &report)
+func giveOrder(ctx context.Context, at address, order psg.Order) (report psg.Report, err error) {
+	return report, at.ask(ctx, askWithin, nodePath(order.Node, "order"), order, &report)
 }
 
-func nodeURL(address string, node psg.NodeID, what string) string {
-	return strings.TrimSuffix(address, "/") + "/v1/node/" + url.PathEscape(string(node)) + "/" + what
+func nodePath(node psg.NodeID, what string) string {
+	return "/v1/node/" + url.PathEscape(string(node)) + "/" + what
 }
 
 func nodeReportsCommand() *command {
@@ -108,7 +100,7 @@ whom.`,
 			if err != nil {
 				return err
 			}
-			reports, err := readReports(c.ctx, string(at), node.ID)
+			reports, err := readReports(c.ctx, at, node.ID)
 			if err != nil {
 				return err
 			}
@@ -117,26 +109,8 @@ whom.`,
 	}
 }
 
-func readReports(ctx context.Context, addresses string, node psg.NodeID) (reports []psg.Report, err error) {
-	first, _, _ := strings.Cut(addresses, ",")
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, nodeURL(first, node, "reports"), nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers %s", request.URL.Host, response.Status)
-	}
-	if err := json.NewDecoder(io.LimitReader(response.Body, maxPlanRequest)).Decode(&reports); err != nil {
-		return nil, fmt.Errorf("reports of node %s: %w", node, err)
-	}
-	return reports, nil
+func readReports(ctx context.Context, at address, node psg.NodeID) (reports []psg.Report, err error) {
+	return reports, at.ask(ctx, askWithin, nodePath(node, "reports"), nil, &reports)
 }
 
 func listReports(w io.Writer, reports []psg.Report) error {

@@ -27,7 +27,7 @@ func TestGiveOrder_SaysWhatTheControllerSays(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	order := psg.Order{Kind: psg.Throttle, Node: "n/1", Alloc: "a", Limit: psg.Resources{psg.CPU: 500}, Deadline: time.Minute}
-	r, err := giveOrder(ctx, server.URL+",http://127.0.0.1:1", order)
+	r, err := giveOrder(ctx, address("http://127.0.0.1:1, "+server.URL), order)
 	if err != nil || r.State != psg.ReportDone {
 		t.Errorf("report %+v, %v", r, err)
 	}

@@ -85,19 +85,9 @@ func jsonOnly(next http.HandlerFunc) http.Handler {
 }
 
 // blockages asks a controller what Nomad's blocked evaluations of a job wait for.
-func blockages(ctx context.Context, at address, namespace, job string) ([]psg.Blockage, error) {
+func blockages(ctx context.Context, at address, namespace, job string) (found []psg.Blockage, err error) {
 	query := url.Values{"namespace": {namespace}, "job": {job}}.Encode()
-	client := &http.Client{Timeout: 10 * time.Second}
-	var errs []error
-	for one := range strings.SplitSeq(string(at), ",") {
-		var found []psg.Blockage
-		err := exchange(ctx, client, http.MethodGet, strings.TrimSuffix(one, "/")+"/v1/blocked?"+query, nil, &found)
-		if !errors.Is(err, psg.ErrUnavailable) {
-			return found, err
-		}
-		errs = append(errs, err)
-	}
-	return nil, errors.Join(errs...)
+	return found, at.ask(ctx, askWithin, "/v1/blocked?"+query, nil, &found)
 }
 
 // planClient asks the controllers, the one that answered last first. It

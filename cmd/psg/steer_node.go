@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/psgrid/psg"
@@ -95,7 +93,7 @@ To empty a node, mark it ineligible in Nomad first (nomad node eligibility
 			if err != nil {
 				return err
 			}
-			m := mover{c: c, out: out, address: string(at), node: node.ID, body: rebalanceBody{empty, most}}
+			m := mover{c: c, out: out, at: at, node: node.ID, body: rebalanceBody{empty, most}}
 			return m.run(wait)
 		},
 	}
@@ -103,11 +101,11 @@ To empty a node, mark it ineligible in Nomad first (nomad node eligibility
 
 // mover asks for moves off a node until nothing is left to do.
 type mover struct {
-	c       *command
-	out     output
-	address string
-	node    psg.NodeID
-	body    rebalanceBody
+	c    *command
+	out  output
+	at   address
+	node psg.NodeID
+	body rebalanceBody
 
 	begun map[psg.AllocID]bool // and not ended yet
 	ended []psg.Move
@@ -139,12 +137,7 @@ func (m *mover) run(wait time.Duration) error {
 
 // ask begins what can be begun, and takes in what has ended since.
 func (m *mover) ask(ctx context.Context) (answer rebalanced, err error) {
-	body, err := json.Marshal(m.body)
-	if err != nil {
-		return answer, err
-	}
-	target := strings.TrimSuffix(m.address, "/") + "/v1/node/" + url.PathEscape(string(m.node)) + "/rebalance"
-	if err := newPlanClient(nil).postTo(ctx, target, body, &answer); err != nil {
+	if err := m.at.ask(ctx, moveWithin, nodePath(m.node, "rebalance"), m.body, &answer); err != nil {
 		return answer, err
 	}
 	for _, order := range answer.Orders {
