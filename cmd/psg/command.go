@@ -74,10 +74,10 @@ func (c *command) Run(args []string) int {
 	case errors.As(err, &exit):
 		return int(exit)
 	case errors.As(err, &usage):
-		fmt.Fprintf(c.stderr, "psg %s: %v\nUsage: psg %s %s\n", c.name, err, c.name, c.args)
+		fmt.Fprintf(harmless{c.stderr}, "psg %s: %v\nUsage: psg %s %s\n", c.name, err, c.name, c.args)
 		return cmp.Or(c.failure, exitUsage)
 	default:
-		fmt.Fprintf(c.stderr, "psg %s: %v\n", c.name, err)
+		fmt.Fprintf(harmless{c.stderr}, "psg %s: %v\n", c.name, err)
 		return cmp.Or(c.failure, exitFailure)
 	}
 }

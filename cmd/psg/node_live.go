@@ -100,7 +100,7 @@ func key(keys *os.File) byte {
 
 // fit cuts a frame to the screen, and has it replace what stands there.
 func fit(screen *os.File, frame string) string {
-	lines := strings.Split(strings.TrimRight(frame, "\n"), "\n")
+	lines := strings.Split(strings.TrimRight(readable(frame), "\n"), "\n")
 	rows, columns := 24, 80
 	if size, err := unix.IoctlGetWinsize(int(screen.Fd()), unix.TIOCGWINSZ); err == nil && size.Row > 0 && size.Col > 0 {
 		rows, columns = int(size.Row), int(size.Col)
@@ -133,7 +133,7 @@ func (l *live) frame(nodes []psg.Node, failed error, now time.Time) string {
 		p.line("%s\t%d nodes, q to leave", now.Format(time.TimeOnly), len(nodes))
 		p.line("\nNode\tCPU %%\t\tUsed MiB\tAgent")
 		for _, n := range nodes {
-			p.line("%s\t%s\t%s\t%s\t%s", n.Name, mean(n.Telemetry, "cpu_percent"), l.bars(n, "cpu_percent"),
+			p.line("%s\t%s\t%s\t%s\t%s", word(n.Name), mean(n.Telemetry, "cpu_percent"), l.bars(n, "cpu_percent"),
 				mean(n.Telemetry, "memory_used_mb"), agentState(n.Telemetry))
 		}
 	}
@@ -142,7 +142,7 @@ func (l *live) frame(nodes []psg.Node, failed error, now time.Time) string {
 }
 
 func (l *live) one(p *printer, n psg.Node, now time.Time) {
-	p.line("%s\t%s\tagent %s, measured %s, q to leave", now.Format(time.TimeOnly), n.Name, agentState(n.Telemetry), measured(n.Telemetry))
+	p.line("%s\t%s\tagent %s, measured %s, q to leave", now.Format(time.TimeOnly), word(n.Name), agentState(n.Telemetry), measured(n.Telemetry))
 	if n.Projection != nil {
 		p.line("\tnext 5 m\texpected %s", n.Projection.Mean)
 		p.line("\t\tat most %s", n.Projection.Upper)
@@ -152,13 +152,13 @@ func (l *live) one(p *printer, n psg.Node, now time.Time) {
 	}
 	p.line("\nMetric\tMean of 10 s\tThe last minute")
 	for _, name := range sortedKeys(n.Telemetry.Metrics) {
-		p.line("%s\t%.2f\t%s", name, n.Telemetry.Metrics[name].Mean, l.bars(n, name))
+		p.line("%s\t%.2f\t%s", word(name), n.Telemetry.Metrics[name].Mean, l.bars(n, name))
 	}
 	if len(n.Telemetry.Allocs) > 0 {
 		p.line("\nAllocation\tCPU %% of one\tMemory MiB")
 	}
 	for _, a := range n.Telemetry.Allocs {
-		p.line("%s\t%.1f\t%.0f", a.Alloc, a.Metrics["cpu_percent"].Last, a.Metrics["memory_mb"].Last)
+		p.line("%s\t%.1f\t%.0f", word(a.Alloc), a.Metrics["cpu_percent"].Last, a.Metrics["memory_mb"].Last)
 	}
 }
 

@@ -71,14 +71,14 @@ func listNodes(w io.Writer, nodes []psg.Node, verbose bool) error {
 	if !verbose {
 		p.line("ID\tName\tDatacenter\tReady\tCPU MHz\tMemory MiB\tCards")
 		for _, n := range nodes {
-			p.line("%.8s\t%s\t%s\t%t\t%d\t%d\t%d", n.ID, n.Name, n.Datacenter, n.Ready,
+			p.line("%.8s\t%s\t%s\t%t\t%d\t%d\t%d", word(n.ID), word(n.Name), word(n.Datacenter), n.Ready,
 				n.Capacity[psg.CPU], n.Capacity[psg.Memory], len(n.Devices))
 		}
 		return p.err
 	}
 	p.line("ID\tName\tDatacenter\tReady\tCPU MHz\tMemory MiB\tCards\tCPU %%\tUsed MiB\tAgent\tMeasured")
 	for _, n := range nodes {
-		p.line("%s\t%s\t%s\t%t\t%d\t%d\t%d\t%s\t%s\t%s\t%s", n.ID, n.Name, n.Datacenter, n.Ready,
+		p.line("%s\t%s\t%s\t%t\t%d\t%d\t%d\t%s\t%s\t%s\t%s", word(n.ID), word(n.Name), word(n.Datacenter), n.Ready,
 			n.Capacity[psg.CPU], n.Capacity[psg.Memory], len(n.Devices),
 			mean(n.Telemetry, "cpu_percent"), mean(n.Telemetry, "memory_used_mb"), agentState(n.Telemetry), measured(n.Telemetry))
 	}
@@ -116,13 +116,13 @@ func measured(t *psg.Telemetry) string {
 
 func showNode(w io.Writer, n psg.Node, verbose bool) error {
 	p := &printer{w: w}
-	p.line("ID\t%s", n.ID)
-	p.line("Name\t%s", n.Name)
-	p.line("Datacenter\t%s", n.Datacenter)
+	p.line("ID\t%s", word(n.ID))
+	p.line("Name\t%s", word(n.Name))
+	p.line("Datacenter\t%s", word(n.Datacenter))
 	p.line("Ready\t%t", n.Ready)
 	p.line("Capacity\t%s", n.Capacity)
 	for _, d := range n.Devices {
-		p.line("Card\t%s %s/%s/%s %d MiB healthy=%t", d.ID, d.Vendor, d.Type, d.Model, d.MemoryMB, d.Healthy)
+		p.line("Card\t%s %s/%s/%s %d MiB healthy=%t", word(d.ID), word(d.Vendor), word(d.Type), word(d.Model), d.MemoryMB, d.Healthy)
 	}
 	p.line("Agent\t%s", agentState(n.Telemetry))
 	p.line("Measured\t%s", measured(n.Telemetry))
@@ -141,7 +141,7 @@ func showMetrics(p *printer, t *psg.Telemetry, verbose bool) {
 	p.line("\nMetric\tLast\tMean\tp50\tp95\tp99\tMax")
 	for _, name := range sortedKeys(t.Metrics) {
 		s := t.Metrics[name]
-		p.line("%s\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f", name, s.Last, s.Mean, s.P50, s.P95, s.P99, s.Max)
+		p.line("%s\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f", word(name), s.Last, s.Mean, s.P50, s.P95, s.P99, s.Max)
 		if verbose {
 			showWindow(p, "over 60 s", s.Over60s)
 			showWindow(p, "over 5 m", s.Over5m)
@@ -163,10 +163,10 @@ func showAllocs(p *printer, allocs []psg.AllocTelemetry) {
 	for _, a := range allocs {
 		for _, name := range sortedKeys(a.Metrics) {
 			u := a.Metrics[name]
-			p.line("%s\t%s\t%.2f\t%.2f\t%.2f\t%.2f", a.Alloc, name, u.Last, u.Mean, u.P95, u.Max)
+			p.line("%s\t%s\t%.2f\t%.2f\t%.2f\t%.2f", word(a.Alloc), word(name), u.Last, u.Mean, u.P95, u.Max)
 		}
 		if a.Projection != nil {
-			p.line("%s\tforecast\texpected %s, at most %s", a.Alloc, a.Projection.Mean, a.Projection.Upper)
+			p.line("%s\tforecast\texpected %s, at most %s", word(a.Alloc), a.Projection.Mean, a.Projection.Upper)
 		}
 	}
 }

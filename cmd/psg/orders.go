@@ -124,7 +124,7 @@ func listReports(w io.Writer, reports []psg.Report) error {
 		if !r.Until.IsZero() {
 			until = r.Until.Format(time.TimeOnly)
 		}
-		p.line("%s\t%s\t%s\t%.8s\t%s\t%s\t%s", r.At.Format(time.RFC3339), r.Kind, by, r.Alloc, r.State, until, r.Reason)
+		p.line("%s\t%s\t%s\t%.8s\t%s\t%s\t%s", r.At.Format(time.RFC3339), r.Kind, by, word(r.Alloc), r.State, until, word(r.Reason))
 	}
 	return p.err
 }

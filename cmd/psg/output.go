@@ -47,7 +47,7 @@ func (o *output) print(w io.Writer, value any, text func(io.Writer) error) error
 		_, err = fmt.Fprintln(w)
 		return err
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	table := tabwriter.NewWriter(harmless{w}, 0, 0, 2, ' ', 0)
 	if err := text(table); err != nil {
 		return err
 	}
