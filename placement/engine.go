@@ -285,3 +285,12 @@ func (e *Engine) rerank() {
 	}
 	e.stale = false
 }
+
+// byRank lists the nodes by ID; ranks must be current.
+func (e *Engine) byRank() []*node {
+	list := make([]*node, len(e.nodes))
+	for _, n := range e.nodes {
+		list[e.ranks[n.slot]] = n
+	}
+	return list
+}

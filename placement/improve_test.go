@@ -275,3 +275,31 @@ func TestPreempt_ManyVictimsButNoneForNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestImprove_MoreNodesThanAreTriedMakeNoDifferenceOfTheirHistory tells two engines
+// of the same nodes in two orders.
+func TestImprove_MoreNodesThanAreTriedMakeNoDifferenceOfTheirHistory(t *testing.T) {
+	small, big := plainWorkload("small", mostTries+20), plainWorkload("big", 1)
+	big.Request = psg.Resources{psg.CPU: 4000, psg.Memory: 256, psg.MemoryMax: 256}
+	var found []psg.NodeID
+	for _, reversed := range []bool{false, true} {
+		c := newCluster(Config{}, small, big)
+		for i := range mostTries + 20 {
+			if reversed {
+				i = mostTries + 20 - 1 - i
+			}
+			node := plainNode(fmt.Sprintf("n%03d", i))
+			c.addNode(node)
+			ask := psg.Ask{ID: psg.RequestID(fmt.Sprintf("small-%03d", i)), Workload: small.ID, At: at}
+			c.Apply(psg.Placed{Placement: psg.Placement{Ask: ask, Node: node.ID, State: psg.Running, Request: small.Request}})
+		}
+		m := c.improve(1, asksFor(big, 1)...)
+		if len(m.Placements) != 1 {
+			t.Fatalf("%d moves, nothing placed", len(m.Moves))
+		}
+		found = append(found, m.Placements[0].Node)
+	}
+	if found[0] != found[1] {
+		t.Errorf("room is made on %s and on %s", found[0], found[1])
+	}
+}

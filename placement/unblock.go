@@ -35,11 +35,12 @@ type way struct {
 }
 
 // bestWay compares the ways in which any node can make room by moving so many
-// of its placements.
+// of its placements. Nodes come by ID, so that which are tried is not a matter of
+// where in the book they stand.
 func (m *mover) bestWay(at int, c *class, size int) (best way, ok bool) {
 	tries := 0
-	for _, n := range m.e.slots {
-		if n == nil || !m.suits(c, n) || m.spent() {
+	for _, n := range m.e.byRank() {
+		if !m.suits(c, n) || m.spent() {
 			continue
 		}
 		for _, victims := range m.sets(c, n, size) {
