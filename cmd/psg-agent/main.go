@@ -73,6 +73,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if o.orders.undo {
 		return exitCode(stderr, o.orders.undoAll(o.ordersConfig(slog.New(slog.NewTextHandler(stderr, nil)))))
 	}
+	if err := o.sources.take(o.proc, o.sys); err != nil {
+		fmt.Fprintf(stderr, "psg-agent: %v\n", err)
+		return exitUsage
+	}
 	if o.check {
 		return exitCode(stderr, check(ctx, o.config(nil), stdout))
 	}
@@ -142,7 +146,7 @@ func (o *options) ordersConfig(log *slog.Logger) agent.OrdersConfig {
 func (o *options) config(log *slog.Logger) agent.Config {
 	return agent.Config{
 		Node: psg.NodeID(o.node), Proc: o.proc, Sys: o.sys, Cgroup: o.cgroup, Interval: o.interval, SlowInterval: o.slowInterval, Log: log,
-		Sources: o.sources.sources(o.proc, o.sys),
+		Sources: o.sources.taken,
 	}
 }
 

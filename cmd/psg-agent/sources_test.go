@@ -40,9 +40,16 @@ func TestRun_CheckAsksWhatIsBesideTheKernelsFiles(t *testing.T) {
 }
 
 func TestRun_RefusesBadSources(t *testing.T) {
+	open := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(open, []byte("secret\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for want, args := range map[string][]string{
 		"it is not NAME=URL":      {"-scrape", "http://127.0.0.1:9400/metrics"},
 		"no http URL":             {"-scrape", "dcgm=//127.0.0.1:9400"},
+		"no user for bmc":         {"-ipmi", "bmc"},
+		"can be read by others":   {"-ipmi", "bmc", "-ipmi-user", "u", "-ipmi-password", open},
+		"no such file":            {"-ipmi", "bmc", "-ipmi-user", "u", "-ipmi-password", open + "er"},
 		`there are two named "a"`: {"-scrape", "a=http://a", "-scrape", "a=http://b"},
 	} {
 		var stdout, stderr bytes.Buffer
