@@ -102,3 +102,14 @@ func TestJobOfJSON_RefusesAJobWithoutAnID(t *testing.T) {
 		}
 	}
 }
+
+func TestSplit_LeavesSpacesOut(t *testing.T) {
+	for text, want := range map[string][]string{"": nil, " ,": nil, "ml": {"ml"}, "ml, default,": {"ml", "default"}} {
+		if got := split(text); !slices.Equal(got, want) {
+			t.Errorf("%q is %q", text, got)
+		}
+	}
+	if c := newPlanClient([]string{"http://a/", " http://b"}); !slices.Equal(c.addresses, []string{"http://a", "http://b"}) {
+		t.Errorf("asks %q", c.addresses)
+	}
+}

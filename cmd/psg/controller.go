@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/psgrid/psg/rpc"
@@ -88,12 +87,8 @@ says what Nomad refuses.`,
 					return err
 				}
 			}
-			if natsURLs != "" {
-				config.natsURLs = strings.Split(natsURLs, ",")
-			}
-			if config.cluster.Name = config.name; routes != "" {
-				config.cluster.Routes = strings.Split(routes, ",")
-			}
+			config.natsURLs = split(natsURLs)
+			config.cluster.Name, config.cluster.Routes = config.name, split(routes)
 			if config.access, config.nomad, err = shim.NewAccess(tokenFile); err != nil {
 				return err
 			}

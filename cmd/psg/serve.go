@@ -207,12 +207,14 @@ func (j scopedJobs) Workload(ctx context.Context, id psg.WorkloadID) (psg.Worklo
 	return j.Jobs.Workload(ctx, id)
 }
 
-// split is a comma-separated list; nothing is none.
-func split(text string) []string {
-	if text == "" {
-		return nil
+// split is a comma-separated list, of which spaces are no part; nothing is none.
+func split(text string) (list []string) {
+	for one := range strings.SplitSeq(text, ",") {
+		if one = strings.TrimSpace(one); one != "" {
+			list = append(list, one)
+		}
 	}
-	return strings.Split(text, ",")
+	return list
 }
 
 type noJobs struct{}

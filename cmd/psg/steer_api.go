@@ -102,7 +102,7 @@ type planClient struct {
 func newPlanClient(addresses []string) *planClient {
 	trimmed := make([]string, len(addresses))
 	for i, address := range addresses {
-		trimmed[i] = strings.TrimSuffix(address, "/")
+		trimmed[i] = strings.TrimSuffix(strings.TrimSpace(address), "/")
 	}
 	return &planClient{http: &http.Client{Timeout: 10 * time.Second, Transport: tokenBearer{}}, addresses: trimmed}
 }
