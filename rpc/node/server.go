@@ -21,8 +21,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 
 	"github.com/psgrid/psg"
 	"github.com/psgrid/psg/wire"
@@ -58,21 +58,27 @@ func (c Config) Validate(at net.Addr) error {
 	return nil
 }
 
-// The bounds of one connection: an order is small, and few are under way.
+// The bounds of what clients may have the agent keep: an order is small, and few
+// are under way.
 const (
-	maxMessage = 4 << 20
-	maxStreams = 16
+	maxMessage     = 1 << 20
+	maxHeader      = 16 << 10
+	maxStreams     = 16 // of one connection
+	maxConnections = 64 // further ones are closed at once
+	greetWithin    = 5 * time.Second
+	maxIdle        = time.Minute
 )
 
 // Serve answers on listener until ctx ends, then lets open calls finish for at
-// most a second.
+// most a second. It reads no order of whom it does not let in.
 func Serve(ctx context.Context, listener net.Listener, carrier Carrier, config Config) error {
 	if err := config.Validate(listener.Addr()); err != nil {
 		return err
 	}
 	options := []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(maxStreams),
-		grpc.UnaryInterceptor(config.authenticate),
+		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(maxStreams),
+		grpc.ConnectionTimeout(greetWithin), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: maxIdle}),
+		grpc.InTapHandle(config.authenticate),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}
 	if config.TLS != nil {
@@ -81,7 +87,7 @@ func Serve(ctx context.Context, listener net.Listener, carrier Carrier, config C
 	server := grpc.NewServer(options...)
 	psgv1.RegisterAgentServiceServer(server, face{carrier: carrier})
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	go func() { served <- server.Serve(newBounded(listener, maxConnections)) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve orders: %w", err)
@@ -97,15 +103,15 @@ func Serve(ctx context.Context, listener net.Listener, carrier Carrier, config C
 // authorization is the metadata key of the token, as HTTP has it.
 const authorization = "authorization"
 
-// authenticate refuses a call without the token, if there is one; certificates
-// were checked by TLS.
-func (c Config) authenticate(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+// authenticate refuses a call without the token, if there is one, before any of
+// its message is read; certificates were checked by TLS.
+func (c Config) authenticate(ctx context.Context, call *tap.Info) (context.Context, error) {
 	if c.Token == "" {
-		return handle(ctx, request)
+		return ctx, nil
 	}
-	for _, shown := range metadata.ValueFromIncomingContext(ctx, authorization) {
+	for _, shown := range call.Header.Get(authorization) {
 		if same(shown, bearer(c.Token)) {
-			return handle(ctx, request)
+			return ctx, nil
 		}
 	}
 	return nil, status.Error(codes.Unauthenticated, "no valid token")

@@ -3,23 +3,37 @@ package node
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
+	"syscall"
 )
 
 // minToken is the shortest token that is taken: 128 bits in hexadecimal.
 const minToken = 32
 
+// maxToken is the largest file of one, in bytes: it has to fit in a header.
+const maxToken = 4096
+
 // ReadToken reads a token from a file that its owner alone can read.
 func ReadToken(name string) (string, error) {
-	info, err := os.Stat(name)
+	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would wait for who writes
 	if err != nil {
 		return "", fmt.Errorf("token file: %w", err)
 	}
-	if info.Mode().Perm()&0o077 != 0 {
+	defer file.Close()
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("token file: %w", err)
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("token file %s: it is no regular file", name)
+	case info.Mode().Perm()&0o077 != 0:
 		return "", fmt.Errorf("token file %s: others can read it (mode %04o): chmod 600", name, info.Mode().Perm())
+	case info.Size() > maxToken:
+		return "", fmt.Errorf("token file %s: %d bytes are more than %d", name, info.Size(), maxToken)
 	}
-	data, err := os.ReadFile(name)
+	data, err := io.ReadAll(io.LimitReader(file, maxToken))
 	if err != nil {
 		return "", fmt.Errorf("token file: %w", err)
 	}
