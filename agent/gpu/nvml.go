@@ -73,6 +73,11 @@ func (s *Source) start() (int, error) {
 			return 0, fmt.Errorf("load NVML: %s", reason(code))
 		}
 		d.ready = true
+		for _, function := range needed {
+			if err := d.library.Extensions().LookupSymbol(function); err != nil {
+				return 0, fmt.Errorf("load NVML: the driver is too old, as it lacks %s: 450 or later is needed", function)
+			}
+		}
 	}
 	count, code := d.library.DeviceGetCount()
 	if code != nvml.SUCCESS {
@@ -83,6 +88,13 @@ func (s *Source) start() (int, error) {
 		d.topology, d.seen = findNeighbours(d.library, count), make([]uint64, count)
 	}
 	return count, nil
+}
+
+// needed are the functions that came last of those that are called: the loader
+// ends the program when one is called that is missing. They are never written to.
+var needed = [...]string{
+	"nvmlDeviceGetMigMode", "nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex", "nvmlDeviceGetProcessUtilization",
+	"nvmlDeviceGetP2PStatus", "nvmlDeviceGetTopologyCommonAncestor", "nvmlDeviceGetNvLinkState", "nvmlDeviceGetTotalEccErrors",
 }
 
 // stop has the library loaded anew next time: a driver that was replaced does
