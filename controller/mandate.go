@@ -72,9 +72,9 @@ func (a *Agents) entrust(ctx context.Context, now time.Time) error {
 			mandate.Charges, mandate.CPU = nil, max(1, mandate.CPU)
 		}
 		order := psg.Order{Kind: psg.Entrust, Node: n.ID, Deadline: mandateHolds, Mandate: &mandate}
-		_, forget := a.stamp(&order)
+		_, forget, err := a.give(&order)
 		forget() // it is reported only when refused
-		if err := a.send(order); err != nil {
+		if err != nil {
 			a.decider.config.Log.Warn("mandate not sent", "node", n.ID, "error", err)
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,8 +15,10 @@ import (
 const (
 	// orderWithin is how long an agent may take to report on an order.
 	orderWithin = 5 * time.Second
-	// keptReports is how many reports of a node are kept for people, the newest.
-	keptReports = 16
+	// keptReports is how many reports of a node are kept for people, the newest, and
+	// maxReportText how much of what each says and names, in bytes.
+	keptReports   = 16
+	maxReportText = 1024
 )
 
 // Agents gives orders to the nodes' agents for a controller that leads, and keeps
@@ -24,6 +27,8 @@ const (
 type Agents struct {
 	decider *Controller
 	send    func(psg.Order) error
+
+	giving sync.Mutex // while an order is numbered and sent; before mu
 
 	mu       sync.Mutex
 	epoch    psg.Epoch
@@ -77,9 +82,9 @@ func (a *Agents) Command(ctx context.Context, order psg.Order) (psg.Report, erro
 	if to := a.decider.steers.orchestrator(); order.Kind == psg.Evict && to != nil {
 		return a.stop(ctx, order, to)
 	}
-	told, forget := a.stamp(&order)
+	told, forget, err := a.give(&order)
 	defer forget()
-	if err := a.send(order); err != nil {
+	if err != nil {
 		return psg.Report{}, fmt.Errorf("order to node %s: %w (%w)", order.Node, err, psg.ErrUnavailable)
 	}
 	limit := time.NewTimer(orderWithin)
@@ -139,6 +144,15 @@ func (a *Agents) stop(ctx context.Context, order psg.Order, to Orchestrator) (ps
 	return r, nil
 }
 
+// give numbers an order and sends it. One that was numbered before another is
+// sent before it: an agent refuses the lower number after the higher.
+func (a *Agents) give(order *psg.Order) (told <-chan psg.Report, forget func(), err error) {
+	a.giving.Lock()
+	defer a.giving.Unlock()
+	told, forget = a.stamp(order)
+	return told, forget, a.send(*order)
+}
+
 // stamp numbers an order, after all others of the epoch, and listens for its
 // report until forget is called.
 func (a *Agents) stamp(order *psg.Order) (told <-chan psg.Report, forget func()) {
@@ -164,6 +178,7 @@ func (a *Agents) stamp(order *psg.Order) (told <-chan psg.Report, forget func())
 // are counted, and not kept.
 func (a *Agents) Reported(r psg.Report) {
 	known := false
+	r.Reason, r.Alloc, r.Ask = cut(r.Reason), cut(r.Alloc), cut(r.Ask)
 	a.decider.view(func(s *ledger.State) { known = s.Node(r.Node) != nil })
 	log := a.decider.config.Log.Info
 	if r.State == psg.ReportFailed || r.State == psg.ReportRefused {
@@ -185,6 +200,14 @@ func (a *Agents) Reported(r psg.Report) {
 	}
 	kept := append(a.reports[r.Node], r)
 	a.reports[r.Node] = kept[max(0, len(kept)-keptReports):]
+}
+
+// cut is the beginning of a text, if it is too long to be kept.
+func cut[S ~string](text S) S {
+	if len(text) <= maxReportText {
+		return text
+	}
+	return S(strings.ToValidUTF8(string(text[:maxReportText]), "")) + "…"
 }
 
 // Reports returns the last reports of a node, the oldest first.
