@@ -21,8 +21,27 @@ func (c *Controller) Preview(ctx context.Context, workloads []psg.Workload) ([]p
 	}
 	view, policy := c.Snapshot(), c.policy()
 	engine := engineOf(view, nil)
+	problem, err := c.previewed(ctx, workloads, engine, policy, view)
+	if err != nil {
+		return nil, err
+	}
+	c.bind(engine, policy, problem.Rulings, nil, view, problem.Now)
+	of := map[psg.RequestID]psg.WorkloadID{}
+	for _, ask := range problem.Asks {
+		of[ask.ID] = ask.Workload
+	}
+	plan := engine.Solve(problem)
+	for i := range verdicts {
+		c.foresee(&verdicts[i], &workloads[i], &plan, of)
+	}
+	return verdicts, ctx.Err()
+}
+
+// previewed is what is asked of an engine: places for the instances that have
+// none, of workloads that it is told of.
+func (c *Controller) previewed(ctx context.Context, workloads []psg.Workload, engine *placement.Engine, policy Policy, view *psg.Snapshot) (problem placement.Problem, err error) {
 	seed, _, _ := c.Position()
-	problem := placement.Problem{
+	problem = placement.Problem{
 		Now: time.Now(), Seed: seed, Rulings: map[psg.WorkloadID]*psg.Ruling{}, Rows: rows(view),
 		Stop: func() bool { return ctx.Err() != nil },
 	}
@@ -37,12 +56,12 @@ func (c *Controller) Preview(ctx context.Context, workloads []psg.Workload) ([]p
 			continue
 		}
 		if missing > maxPlanned {
-			return nil, fmt.Errorf("%s: %d instances to place at once, at most %d: %w", w.ID, missing, maxPlanned, psg.ErrInvalid)
+			return problem, fmt.Errorf("%s: %d instances to place at once, at most %d: %w", w.ID, missing, maxPlanned, psg.ErrInvalid)
 		}
 		engine.Apply(psg.WorkloadChanged{Workload: w})
 		ruling, err := policy.Rule(ctx, &w, view)
 		if err != nil {
-			return nil, fmt.Errorf("preview %s: %w", w.ID, err)
+			return problem, fmt.Errorf("preview %s: %w", w.ID, err)
 		}
 		problem.Rulings[w.ID] = &ruling
 		for i := range missing {
@@ -50,16 +69,7 @@ func (c *Controller) Preview(ctx context.Context, workloads []psg.Workload) ([]p
 			problem.Asks = append(problem.Asks, ask)
 		}
 	}
-	c.bind(engine, policy, problem.Rulings, nil, view, problem.Now)
-	of := map[psg.RequestID]psg.WorkloadID{}
-	for _, ask := range problem.Asks {
-		of[ask.ID] = ask.Workload
-	}
-	plan := engine.Solve(problem)
-	for i := range verdicts {
-		c.foresee(&verdicts[i], &workloads[i], &plan, of)
-	}
-	return verdicts, ctx.Err()
+	return problem, nil
 }
 
 // foresee fills in a verdict with where the instances stand and would stand.

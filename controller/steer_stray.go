@@ -1,0 +1,118 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/psgrid/psg"
+)
+
+// guide reserves where the strays are planned, hints the job there, and
+// stops those that still are strays, for Nomad to start others in their place.
+func (c *Controller) guide(ctx context.Context, job psg.JobID, strays []psg.AskStatus, to Orchestrator) error {
+	if !c.steers.spend(job, time.Now()) {
+		return fmt.Errorf("%d changes of the job within %v: %w", maxStages, stageEvery, psg.ErrBusy)
+	}
+	if c.shuns(job, strays) {
+		c.steers.refund(job)
+		c.steers.again(job, time.Now().Add(settle))
+		return nil
+	}
+	planned, err := c.reserveForAll(ctx, strays)
+	if err != nil {
+		c.steers.refund(job)
+		return err
+	}
+	workloads, asks := c.job(job)
+	changed, err := to.Steer(ctx, psg.Steering{Job: job, Hints: hints(workloads, asks), Supersede: true}, c.mustLead)
+	if err != nil && !errors.Is(err, psg.ErrUnknown) { // without a hint it may still come out elsewhere
+		c.steers.refund(job)
+		return err
+	}
+	c.steers.count(changed, 0)
+	if err := c.steered(ctx, asks); err != nil {
+		return err
+	}
+	stopped, err := c.stopStrays(ctx, job, strays, planned, to)
+	if err != nil {
+		return err
+	}
+	c.steers.count(false, stopped)
+	if stopped > 0 {
+		c.steers.again(job, time.Now().Add(stopWithin))
+	}
+	c.config.Log.Info("steered", "namespace", job.Namespace, "job", job.Job, "stopped", stopped, "new_version", changed)
+	return nil
+}
+
+// shuns notes which nodes the strays have missed, and reports whether one of them
+// is shunned for it from now on: then the strays are planned anew.
+func (c *Controller) shuns(job psg.JobID, strays []psg.AskStatus) bool {
+	for i := range strays {
+		if node := strays[i].Refusal.Node; c.steers.missed(job, node, time.Now()) {
+			c.config.Log.Warn("nothing is planned on a node for a while: what is steered there comes out elsewhere", "node", node)
+			c.Wake()
+			return true
+		}
+	}
+	return false
+}
+
+// reserveForAll holds the room where each of some strays is planned, and says for
+// which it could.
+func (c *Controller) reserveForAll(ctx context.Context, strays []psg.AskStatus) (map[psg.RequestID]bool, error) {
+	planned := map[psg.RequestID]bool{}
+	for i := range strays {
+		held, err := c.reserveFor(ctx, &strays[i])
+		if err != nil {
+			return nil, err
+		}
+		planned[strays[i].Ask.ID] = held
+	}
+	return planned, nil
+}
+
+// stopStrays stops those for which room is held and that were not accepted where
+// they are meanwhile, and says how many.
+func (c *Controller) stopStrays(ctx context.Context, job psg.JobID, strays []psg.AskStatus, planned map[psg.RequestID]bool, to Orchestrator) (stopped int, err error) {
+	for _, was := range strays {
+		now, _ := c.Ask(was.Ask.ID)
+		if !planned[was.Ask.ID] || !stray(&now) {
+			continue
+		}
+		if err := c.mustLead(); err != nil {
+			return stopped, err
+		}
+		if err := to.Stop(ctx, was.Ask.Alloc); err != nil {
+			return stopped, err
+		}
+		c.steers.sentTo(job, was.Refusal.Node, time.Now())
+		stopped++
+	}
+	return stopped, nil
+}
+
+// reserveFor holds the room where a stray is planned, and reports whether it
+// could: room that another took meanwhile is planned anew by the next cycle.
+func (c *Controller) reserveFor(ctx context.Context, s *psg.AskStatus) (bool, error) {
+	prefix := steerPrefix + string(s.Ask.ID) + "/"
+	_, asks := c.job(s.Ask.Workload.JobID())
+	for _, other := range asks {
+		if strings.HasPrefix(string(other.Ask.ID), prefix) && other.Placement != nil && !other.Placement.Waits() {
+			return true, nil
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, reserveWithin)
+	defer cancel()
+	held, refused, err := c.reserve(ctx, psg.Reservation{
+		ID: psg.RequestID(fmt.Sprint(prefix, s.Sequence)), Workload: s.Ask.Workload,
+		Count: 1, Node: s.Refusal.Node, Hold: steerHold,
+	})
+	if err != nil {
+		return false, fmt.Errorf("reserve room on %s: %w", s.Refusal.Node, err)
+	}
+	return len(refused) == 0 && len(held) > 0, nil
+}
