@@ -26,6 +26,7 @@ func (c *Controller) Cycle(ctx context.Context, now time.Time) error {
 			return c.rewind(ctx, taken, now, err)
 		}
 		if err := c.commit(record); err != nil {
+			taken.answer(err)
 			return err
 		}
 	}

@@ -51,7 +51,7 @@ func (c *Controller) MakeWay(ctx context.Context, to Stopper) error {
 }
 
 // stopVictims stops whoever is in the way and was not stopped lately. One that
-// cannot be stopped keeps nobody from being so.
+// cannot be stopped keeps nobody from being so, and is tried again a little later.
 func (c *Controller) stopVictims(ctx context.Context, to Stopper, stopped map[psg.RequestID]time.Time) error {
 	var orders []psg.Order
 	c.view(func(s *ledger.State) {
@@ -78,6 +78,7 @@ func (c *Controller) stopVictims(ctx context.Context, to Stopper, stopped map[ps
 		}
 		if err := to.Stop(ctx, order.Alloc); err != nil {
 			errs = append(errs, fmt.Errorf("stop %s: %w", order.Alloc, err))
+			stopped[order.Ask] = time.Now().Add(steerRetry - stopWithin)
 			continue
 		}
 		stopped[order.Ask] = time.Now()

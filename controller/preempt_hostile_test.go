@@ -62,6 +62,10 @@ func TestMakeWay_OneThatCannotBeStoppedDoesNotSpareOthers(t *testing.T) {
 	if _, done := nomad.told(); err == nil || !slices.Equal(done, []psg.AllocID{"l2"}) {
 		t.Fatalf("stopped %v, %v; want l2 and why not l1", done, err)
 	}
+	if err := w.stopVictims(t.Context(), stubborn{nomad, "l1"}, stopped); err != nil {
+		t.Errorf("tried again at once: %v", err)
+	}
+	stopped["l1"] = stopped["l1"].Add(-steerRetry)
 	if err := w.stopVictims(t.Context(), nomad, stopped); err != nil {
 		t.Fatal(err)
 	}
@@ -142,5 +146,38 @@ func TestRebalance_LeavesWhatMakesWayAndCountsItAsDown(t *testing.T) {
 	}
 	if w.spares(low.ID) {
 		t.Error("a second one may be down beside the one that makes way")
+	}
+}
+
+// meddling does something just before a record reaches the log.
+type meddling struct {
+	Log
+	before func()
+}
+
+func (m meddling) Append(ctx context.Context, r psg.Record) error {
+	m.before()
+	return m.Log.Append(ctx, r)
+}
+
+func TestPreempt_IsAnsweredWhereEngineAndLedgerDisagree(t *testing.T) {
+	w, _, _ := full(t)
+	w.Controller.log = meddling{w.Controller.log, func() {
+		_ = w.Controller.state.Fold(psg.Freed{Ask: "u1", State: psg.Released, At: start}, w.Controller.state.Sequence())
+	}}
+	want := &preempt{ask: "u1", answer: make(chan error, 1)}
+	if err := w.inbox.preempt(want); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Cycle(t.Context(), w.now); err == nil {
+		t.Fatal("the record breaks no invariant")
+	}
+	select {
+	case err := <-want.answer:
+		if err == nil {
+			t.Error("told that all is well")
+		}
+	default:
+		t.Error("whoever asked waits for ever")
 	}
 }
