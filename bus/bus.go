@@ -62,6 +62,11 @@ func (c Config) Validate() error {
 	case c.Log == nil:
 		return errors.New("bus: no logger")
 	}
+	for i, one := range c.URLs {
+		if err := checkURL(one); err != nil {
+			return fmt.Errorf("bus: URL %d: %w", i+1, err)
+		}
+	}
 	return nil
 }
 

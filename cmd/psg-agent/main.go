@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -95,7 +96,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}}
 	defer link.close()
 	config := o.config(log)
-	if err := errors.Join(config.Validate(), link.config.Validate()); err != nil {
+	if err := cmp.Or(config.Validate(), o.validate(), link.config.Validate()); err != nil {
 		fmt.Fprintf(stderr, "psg-agent: %v\n", err)
 		return exitUsage
 	}
@@ -112,7 +113,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return exitCode(stderr, err)
 	}
-	log.Info("agent runs", "node", o.node, "interval", o.interval, "nats", o.nats)
+	log.Info("agent runs", "node", o.node, "interval", o.interval, "nats", link.config.Servers())
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return a.Run(ctx) })
 	group.Go(func() error { return orders.run(ctx) })
@@ -137,6 +138,14 @@ type options struct {
 	metrics                 string
 	orders                  orderOptions
 	sources                 sourceOptions
+}
+
+// validate refuses what the parts that are made from the options cannot know.
+func (o *options) validate() error {
+	if o.nats == "" {
+		return errors.New("no -nats: the URL of the bus, such as nats://127.0.0.1:4222")
+	}
+	return o.orders.validate()
 }
 
 func (o *options) ordersConfig(log *slog.Logger) agent.OrdersConfig {

@@ -86,7 +86,9 @@ func TestRun_CheckFailsWithoutCPU(t *testing.T) {
 func TestRun_RefusesBadCommandLines(t *testing.T) {
 	for want, args := range map[string][]string{
 		"no node ID":         {"-nats", "nats://127.0.0.1:1"},
-		"the URLs":           {"-node", "n"},
+		"-nats":              {"-node", "n"},
+		"scheme \"bogus\"":   {"-node", "n", "-nats", "bogus://127.0.0.1:1"},
+		"for the gRPC face":  {"-node", "n", "-nats", "nats://127.0.0.1:1", "-orders-token", "token"},
 		"interval 1ms":       {"-node", "n", "-nats", "nats://127.0.0.1:1", "-interval", "1ms"},
 		"unexpected \"now\"": {"-check", "now"},
 		"not defined":        {"-chekc"},

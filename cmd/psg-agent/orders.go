@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -50,6 +51,26 @@ func (o *orderOptions) define(flags *flag.FlagSet) {
 	flags.BoolVar(&o.undo, "undo", false, "undo all that an agent that has ended holds back on this node, and exit")
 }
 
+// stateOf is the directory of a node's journal, whatever the node is called.
+func stateOf(node psg.NodeID) string {
+	name := url.PathEscape(string(node))
+	if strings.Trim(name, ".") == "" { // such as "..", which is another directory
+		name = strings.ReplaceAll(name, ".", "%2E")
+	}
+	return filepath.Join(defaultState, name)
+}
+
+// validate refuses options that would do nothing.
+func (o *orderOptions) validate() error {
+	if o.grpc != "" {
+		return nil
+	}
+	if o.token+o.ca+o.cert+o.key != "" {
+		return errors.New("-orders-token and -orders-tls-… are for the gRPC face: say where with -orders-grpc")
+	}
+	return nil
+}
+
 // orders is how this process takes orders.
 type orders struct {
 	carrier  *agent.Orders
@@ -64,7 +85,7 @@ type orders struct {
 // for, a node where there can be no journal takes no orders, and says so.
 func (o *orderOptions) take(config agent.OrdersConfig, transport bus.Config) (*orders, error) {
 	config.Healing = agent.Healing(o.heal)
-	config.Dir = cmp.Or(o.state, filepath.Join(defaultState, url.PathEscape(string(config.Node))))
+	config.Dir = cmp.Or(o.state, stateOf(config.Node))
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}

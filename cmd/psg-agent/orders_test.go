@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/psgrid/psg"
 )
 
 func TestRun_TakesNoOrdersFromAnybody(t *testing.T) {
@@ -48,5 +50,13 @@ func TestRun_OneAgentForEachJournal(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	if code := run(t.Context(), []string{"-node", "n", "-state-dir", dir, "-undo"}, &stdout, &stderr); code != exitOK {
 		t.Errorf("nothing to undo: exit code %d, %s", code, &stderr)
+	}
+}
+
+func TestStateOf_IsBelowTheDirectoryOfAll(t *testing.T) {
+	for _, node := range []psg.NodeID{"n1", "host.example", ".", "..", "../x", "a/../../b", "/etc"} {
+		if dir := stateOf(node); filepath.Dir(dir) != defaultState {
+			t.Errorf("node %q: %s", node, dir)
+		}
 	}
 }
