@@ -41,7 +41,7 @@ func TestRun_PublishesToTheBus(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, []string{"-node", "node.1", "-nats", nats.ClientURL(), "-interval", "20ms"}, &stdout, &stderr)
+		ended <- run(ctx, []string{"-node", "node.1", "-state-dir", t.TempDir(), "-nats", nats.ClientURL(), "-interval", "20ms"}, &stdout, &stderr)
 	}()
 	until(ctx, t, func() bool {
 		seen, _ := windows.Observed("node.1")

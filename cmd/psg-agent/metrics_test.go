@@ -24,7 +24,7 @@ func TestRun_ServesMetricsToPrometheus(t *testing.T) {
 	ended := make(chan int, 1)
 	go func() {
 		// The bus is away: what is measured is told all the same.
-		ended <- run(ctx, []string{"-node", "n", "-nats", "nats://127.0.0.1:1", "-interval", "20ms", "-metrics", address}, &stdout, &stderr)
+		ended <- run(ctx, []string{"-node", "n", "-state-dir", t.TempDir(), "-nats", "nats://127.0.0.1:1", "-interval", "20ms", "-metrics", address}, &stdout, &stderr)
 	}()
 	until(ctx, t, func() bool {
 		response, err := http.Get("http://" + address + "/metrics")
@@ -48,7 +48,7 @@ func TestRun_RefusesAnAddressThatIsTaken(t *testing.T) {
 	}
 	defer taken.Close()
 	var stdout, stderr bytes.Buffer
-	code := run(t.Context(), []string{"-node", "n", "-nats", "nats://127.0.0.1:1", "-metrics", taken.Addr().String()}, &stdout, &stderr)
+	code := run(t.Context(), []string{"-node", "n", "-state-dir", t.TempDir(), "-nats", "nats://127.0.0.1:1", "-metrics", taken.Addr().String()}, &stdout, &stderr)
 	if code != exitFailure || !strings.Contains(stderr.String(), "metrics: listen tcp") {
 		t.Errorf("exit code %d\n%s", code, &stderr)
 	}
