@@ -14,6 +14,7 @@ import (
 type node struct {
 	session  uint64
 	arrived  time.Time // by the reader's clock
+	silent   bool      // and that was told
 	sequence uint64    // the highest that has arrived
 	at       time.Time // of that sample
 	full     uint64    // the highest of a full sample that has arrived

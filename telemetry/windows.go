@@ -72,7 +72,7 @@ func (w *Windows) Fold(s psg.Sample, arrived time.Time) error {
 	case n.session > s.Session:
 		return nil
 	}
-	n.arrived = arrived
+	n.arrived, n.silent = arrived, false
 	n.fold(&s, w.kindOf, w.desk.merge.sizes)
 	w.changed[s.Node] = n
 	return nil
@@ -103,6 +103,23 @@ func (w *Windows) Observed(id psg.NodeID) (psg.NodeObserved, bool) {
 		return psg.NodeObserved{}, false
 	}
 	return n.observed(id, w.desk), true
+}
+
+// Silent returns, by ID, each node that has said nothing since a moment of the
+// reader's clock, until it speaks again once: of what it said last only the time
+// is left, as the rest tells of it no more.
+func (w *Windows) Silent(since time.Time) []psg.NodeObserved {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []psg.NodeObserved
+	for id, n := range w.nodes {
+		if n.known() && !n.silent && n.arrived.Before(since) {
+			n.silent = true
+			out = append(out, psg.NodeObserved{Node: id, Telemetry: psg.Telemetry{At: n.at, Metrics: map[string]psg.Stats{}}})
+		}
+	}
+	slices.SortFunc(out, func(a, b psg.NodeObserved) int { return cmp.Compare(a.Node, b.Node) })
+	return out
 }
 
 // ForgetSilent forgets the nodes that have said nothing since a moment of the

@@ -328,3 +328,32 @@ func TestWindows_TakeGivesWhatHasSpokenOnce(t *testing.T) {
 		t.Error("a node is known that has been silent for too long")
 	}
 }
+
+func TestWindows_TellOnceThatANodeIsSilent(t *testing.T) {
+	w := NewWindows()
+	r := newRecorder(t, Config{})
+	say := func(at time.Time) {
+		r.Node("cpu_percent").Put(at, 95)
+		fold(t, w, r.Cut(at))
+	}
+	say(origin)
+	if got := w.Silent(origin); len(got) > 0 {
+		t.Errorf("silent: %+v", got)
+	}
+	later := origin.Add(time.Second)
+	got := w.Silent(later)
+	if len(got) != 1 || got[0].Node != "n1" || !got[0].Telemetry.At.Equal(origin) || len(got[0].Telemetry.Metrics) > 0 || got[0].Projection != nil {
+		t.Errorf("told %+v", got)
+	}
+	if again := w.Silent(later); len(again) > 0 {
+		t.Errorf("told again: %+v", again)
+	}
+	w.Take()
+	say(later)
+	if back := w.Take(); len(back) != 1 || back[0].Telemetry.Metrics["cpu_percent"].Last != 95 {
+		t.Errorf("it speaks again: %+v", back)
+	}
+	if got := w.Silent(later.Add(time.Second)); len(got) != 1 {
+		t.Errorf("silent once more: %+v", got)
+	}
+}

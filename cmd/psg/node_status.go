@@ -101,6 +101,8 @@ func agentState(t *psg.Telemetry) string {
 	switch {
 	case t == nil:
 		return "-"
+	case len(t.Metrics) == 0:
+		return "silent"
 	case t.Metrics["agent_degraded"].Last > 0:
 		return "degraded"
 	}

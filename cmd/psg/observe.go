@@ -15,6 +15,8 @@ const (
 	// observeEvery is how often what agents have said is handed to the controller:
 	// once a cycle. However many samples came meanwhile, each node is told once.
 	observeEvery = 500 * time.Millisecond
+	// silentAfter is when what an agent said last counts no more.
+	silentAfter = 30 * time.Second
 	// forgetSilentAfter is when a node's windows are dropped.
 	forgetSilentAfter = 10 * time.Minute
 )
@@ -44,12 +46,25 @@ func observe(ctx context.Context, from samples, observer func(psg.NodeObserved),
 			case <-ctx.Done():
 				return nil
 			case now := <-tick.C:
-				for _, seen := range windows.Take() {
-					observer(seen)
-				}
-				windows.ForgetSilent(now.Add(-forgetSilentAfter))
+				handOn(windows, observer, now, log)
 			}
 		}
 	})
 	return group.Wait()
+}
+
+// handOn tells observer what is new, and which agents have fallen silent: what
+// they said last is no reason to prefer or avoid a node any longer.
+func handOn(windows *telemetry.Windows, observer func(psg.NodeObserved), now time.Time, log *slog.Logger) {
+	for _, seen := range windows.Take() {
+		observer(seen)
+	}
+	silent := windows.Silent(now.Add(-silentAfter))
+	for _, seen := range silent {
+		observer(seen)
+	}
+	if len(silent) > 0 {
+		log.Warn("agents are silent: their nodes' use is not known", "nodes", len(silent), "first", silent[0].Node)
+	}
+	windows.ForgetSilent(now.Add(-forgetSilentAfter))
 }

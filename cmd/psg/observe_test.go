@@ -73,3 +73,31 @@ func TestObserve_HandsOnWhatAgentsSay(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestHandOn_WhatASilentAgentSaidCountsNoMore: a node whose agent died while all
+// was busy is not avoided for ever.
+func TestHandOn_WhatASilentAgentSaidCountsNoMore(t *testing.T) {
+	windows := telemetry.NewWindows()
+	recorder, err := telemetry.NewRecorder("n1", telemetry.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1_800_000_000, 0)
+	recorder.Node("cpu_percent").Put(now, 100)
+	if err := windows.Fold(recorder.Cut(now), now); err != nil {
+		t.Fatal(err)
+	}
+	var heard []psg.NodeObserved
+	for ; len(heard) < 2; now = now.Add(observeEvery) {
+		if now.Unix() > 1_800_000_060 {
+			t.Fatalf("heard no more than %+v in a minute", heard)
+		}
+		handOn(windows, func(seen psg.NodeObserved) { heard = append(heard, seen) }, now, slog.New(slog.DiscardHandler))
+	}
+	if heard[0].Telemetry.Metrics["cpu_percent"].Last != 100 || len(heard[1].Telemetry.Metrics) > 0 {
+		t.Errorf("heard %+v", heard)
+	}
+	if state := agentState(&heard[1].Telemetry); state != "silent" {
+		t.Errorf("people are told it is %s", state)
+	}
+}
