@@ -1,6 +1,8 @@
 package policies
 
 import (
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,27 +24,52 @@ type feeds struct {
 type reply struct {
 	value *ast.Term
 	at    time.Time
+	sum   [sha256.Size]byte // of the JSON text that the value is of; zero for none
 }
 
 // Feed gives policies what a data source answered at a time, as data.NAME: any
 // value that encoding/json could encode. It replaces the source's last answer,
-// and applies from the next call of Rule on.
+// and applies from the next call of Rule on. A large answer is best given as a
+// json.RawMessage: the text that was there before costs nothing, and another one
+// is read within Config.ReloadShare, unless the source has had no answer yet.
 func (s *Set) Feed(source string, value any, at time.Time) error {
-	converted, err := ast.InterfaceToValue(value)
+	fed := s.fed.Load()
+	i := slices.IndexFunc(fed.sources, func(known hclspec.Source) bool { return known.Name == source })
+	if i < 0 {
+		return fmt.Errorf("feed data %q: %w: the bundle has no such source", source, psg.ErrUnknown)
+	}
+	given, answered := fed.answers[source]
+	var pace *pace
+	if answered {
+		pace = s.config.pace(fed.sources[i].Interval / 2)
+	}
+	next, err := given.next(value, pace)
 	if err != nil {
 		return fmt.Errorf("feed data %q: %w", source, err)
 	}
+	next.at = at
 	for {
 		old := s.fed.Load()
-		if !slices.ContainsFunc(old.sources, func(known hclspec.Source) bool { return known.Name == source }) {
-			return fmt.Errorf("feed data %q: %w: the bundle has no such source", source, psg.ErrUnknown)
-		}
-		next := &feeds{old.sources, maps.Clone(old.answers)}
-		next.answers[source] = reply{ast.NewTerm(converted), at}
-		if s.fed.CompareAndSwap(old, next) {
+		with := &feeds{old.sources, maps.Clone(old.answers)}
+		with.answers[source] = next
+		if s.fed.CompareAndSwap(old, with) {
 			return nil
 		}
 	}
+}
+
+// next is the answer after r.
+func (r reply) next(value any, pace *pace) (next reply, err error) {
+	text, ok := value.(json.RawMessage)
+	if !ok {
+		converted, err := ast.InterfaceToValue(value)
+		return reply{value: ast.NewTerm(converted)}, err
+	}
+	if next.sum = sha256.Sum256(text); next.sum == r.sum {
+		return r, nil
+	}
+	next.value, err = decodeJSON(text, pace)
+	return next, err
 }
 
 // adopt takes over the answers that an older set of feeds has for the same

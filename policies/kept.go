@@ -70,9 +70,14 @@ func (s *Set) bring(ctx context.Context, c *class, v *view) bool {
 			k.pairs += uint64(d.rows)
 		}
 	}
-	if !k.same(c.kept) {
-		s.keep(c, k.rule(s, c))
+	if k.same(c.kept) {
+		return true
 	}
+	next := k.rule(s, c)
+	if c.kept != nil {
+		next.ruled = c.kept.ruled
+	}
+	s.keep(c, next)
 	return true
 }
 
@@ -136,14 +141,14 @@ func (s *Set) keep(c *class, k *kept) {
 	c.kept = k
 }
 
-// ruledLast are workloads that were ruled on by columns in the last view, so
-// many at most.
+// ruledLast are workloads that were ruled on by columns in the last view or, as
+// this one may just have been taken in, the one before; so many at most.
 func (s *Set) ruledLast(most int) []*psg.Workload {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
 	var out []*psg.Workload
 	for _, c := range s.keeping {
-		if c != nil && c.kept != nil && c.kept.ruled == s.table.tick && len(out) < most {
+		if c != nil && c.kept != nil && c.kept.ruled+1 >= s.table.tick && len(out) < most {
 			out = append(out, &c.subject)
 		}
 	}

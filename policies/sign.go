@@ -161,7 +161,7 @@ func loadable(dir string) (*files, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = Config{}.load(f)
+	_, err = Config{}.load(f, nil)
 	return f, err
 }
 

@@ -37,19 +37,23 @@ func (s *Store) Current() *Set { return s.current.Load() }
 
 // Reload loads the bundle in a directory and puts it in force, together with
 // the answers of the data sources that it shares with the set before. It is
-// built and rehearsed beside the one in force, which decides meanwhile. On an
-// error the set before stays in force.
+// built and rehearsed beside the one in force, which decides meanwhile and is left
+// its processors (Config.ReloadShare). On an error the set before stays in force.
 func (s *Store) Reload(dir string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next, err := s.config.Load(dir)
+	before := s.current.Load()
+	var pace *pace // nobody waits for the first one's sake
+	if before != nil {
+		pace = before.config.pace(maxPaced)
+	}
+	next, err := s.config.loadAt(dir, pace)
 	if err != nil {
 		return fmt.Errorf("reload policies: %w", err)
 	}
-	before := s.current.Load()
 	if before != nil {
 		next.fed.Store(next.fed.Load().adopt(before.fed.Load()))
-		if err := next.rehearse(before.viewer.latest(), before.ruledLast(maxRehearsed)); err != nil {
+		if err := next.rehearse(before.viewer.latest(), before.ruledLast(maxRehearsed), pace); err != nil {
 			return fmt.Errorf("reload policies: %w", err)
 		}
 	}
@@ -95,16 +99,12 @@ const (
 )
 
 // rehearse rules on workloads of the last snapshot that the set before ruled
-// on, with one row of each ruling compared with OPA: the first cycle finds its
-// columns made, and a policy whose compiled form differs is quarantined before
-// it decides anything.
-func (s *Set) rehearse(snapshot *psg.Snapshot, last []*psg.Workload) error {
+// on, with one row of each ruling compared with OPA, so that a policy whose
+// compiled form differs is quarantined before it decides anything; and then
+// without, so that the first cycle finds all its rulings made.
+func (s *Set) rehearse(snapshot *psg.Snapshot, last []*psg.Workload, pace *pace) error {
 	if snapshot == nil || len(snapshot.Nodes) == 0 {
 		return nil
-	}
-	if every := s.audit.every; every > 0 {
-		s.audit.every = uint64(len(snapshot.Nodes))
-		defer func() { s.audit.every = every }()
 	}
 	for i := range min(rehearsed, len(snapshot.Workloads)) {
 		w := &snapshot.Workloads[i]
@@ -112,7 +112,21 @@ func (s *Set) rehearse(snapshot *psg.Snapshot, last []*psg.Workload) error {
 			last = append(last, w)
 		}
 	}
-	for _, w := range last {
+	every := s.audit.every
+	if every > 0 {
+		s.audit.every = uint64(len(snapshot.Nodes))
+	}
+	err := s.ruleEach(last, snapshot, pace)
+	s.audit.every = every
+	if err != nil {
+		return err
+	}
+	return s.ruleEach(last, snapshot, pace)
+}
+
+func (s *Set) ruleEach(workloads []*psg.Workload, snapshot *psg.Snapshot, pace *pace) error {
+	for _, w := range workloads {
+		pace.rest()
 		if _, err := s.Rule(context.Background(), w, snapshot); err != nil {
 			return err
 		}
@@ -123,7 +137,13 @@ func (s *Set) rehearse(snapshot *psg.Snapshot, last []*psg.Workload) error {
 // Sources are the data sources of the set in force.
 func (s *Store) Sources() []hclspec.Source { return s.Current().Bundle().Sources }
 
-// Feed feeds the set in force; see Set.Feed.
+// Feed feeds the set in force; see Set.Feed. If that is replaced meanwhile, it
+// feeds the new one.
 func (s *Store) Feed(source string, value any, at time.Time) error {
-	return s.Current().Feed(source, value, at)
+	for {
+		set := s.Current()
+		if err := set.Feed(source, value, at); err != nil || s.Current() == set {
+			return err
+		}
+	}
 }

@@ -52,6 +52,13 @@ func (v *viewer) of(snapshot *psg.Snapshot, fed *feeds) *view {
 	if v.snapshot == snapshot && v.fed == fed {
 		return v.last
 	}
+	if v.snapshot == snapshot && v.last != nil { // only what sources answer is another
+		next, around := *v.last, *v.last.surroundings
+		around.sources, around.stale = fed.at(snapshot.At)
+		next.surroundings = &around
+		v.fed, v.last = fed, &next
+		return v.last
+	}
 	previous := v.last
 	if previous == nil {
 		previous = emptyView()

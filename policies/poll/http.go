@@ -1,6 +1,7 @@
 package poll
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,39 +12,40 @@ import (
 // maxAnswer bounds the answer of a source, in bytes.
 const maxAnswer = 64 << 20
 
-// document fetches a JSON document. Numbers keep all their digits.
+// document fetches a JSON document. Whether it is one is the target's to see.
 func (p *Poller) document(ctx context.Context, url string) (any, error) {
-	var value any
-	if err := p.get(ctx, url, &value); err != nil {
+	text, err := p.get(ctx, url)
+	if err != nil {
 		return nil, err
 	}
-	return value, nil
+	return json.RawMessage(text), nil
 }
 
-// get fetches and decodes one JSON value.
-func (p *Poller) get(ctx context.Context, url string, into any) error {
+// get fetches what is at a URL.
+func (p *Poller) get(ctx context.Context, url string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return fmt.Errorf("ask source: %w", err)
+		return nil, fmt.Errorf("ask source: %w", err)
 	}
 	request.Header.Set("Accept", "application/json")
 	response, err := p.config.Client.Do(request)
 	if err != nil {
-		return fmt.Errorf("ask source: %w", err)
+		return nil, fmt.Errorf("ask source: %w", err)
 	}
 	defer response.Body.Close()
-	body := &io.LimitedReader{R: response.Body, N: maxAnswer + 1}
 	if response.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(body, 300)) // what can be read of why
-		return fmt.Errorf("source answers %s: %s", response.Status, text)
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 300)) // what can be read of why
+		return nil, fmt.Errorf("source answers %s: %s", response.Status, text)
 	}
-	decoder := json.NewDecoder(body)
-	decoder.UseNumber()
-	if err := decoder.Decode(into); err != nil {
-		if body.N == 0 {
-			return fmt.Errorf("the answer is larger than %d bytes", maxAnswer)
-		}
-		return fmt.Errorf("decode the answer: %w", err)
+	var text bytes.Buffer
+	if response.ContentLength <= maxAnswer {
+		text.Grow(int(max(response.ContentLength, 0)) + bytes.MinRead)
 	}
-	return nil
+	if _, err := text.ReadFrom(io.LimitReader(response.Body, maxAnswer+1)); err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	if text.Len() > maxAnswer {
+		return nil, fmt.Errorf("the answer is larger than %d bytes", maxAnswer)
+	}
+	return text.Bytes(), nil
 }

@@ -2,6 +2,7 @@ package poll
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -19,7 +20,7 @@ import (
 	"github.com/psgrid/psg/hclspec"
 )
 
-// fed is a target that hands on what it is fed.
+// fed is a target that hands on what it is fed, texts as strings.
 type fed struct {
 	sources []hclspec.Source
 	values  chan any
@@ -30,6 +31,12 @@ func (f *fed) Sources() []hclspec.Source { return f.sources }
 func (f *fed) Feed(_ string, value any, at time.Time) error {
 	if time.Since(at) > time.Minute {
 		return errors.New("fed with the wrong time")
+	}
+	if text, ok := value.(json.RawMessage); ok {
+		if !json.Valid(text) {
+			return errors.New("fed with what is no JSON")
+		}
+		value = string(text)
 	}
 	f.values <- value
 	return nil
@@ -80,7 +87,7 @@ func TestRun_FeedsADocumentEachInterval(t *testing.T) {
 	}))
 	defer server.Close()
 	target := run(t, source("http", server.URL))
-	for _, want := range []string{"map[big:9007199254740993 n:1]", "map[big:9007199254740993 n:4]"} {
+	for _, want := range []string{`{"n": 1, "big": 9007199254740993}`, `{"n": 4, "big": 9007199254740993}`} {
 		if got := fmt.Sprint(target.next(t)); got != want {
 			t.Errorf("fed %s, want %s", got, want)
 		}

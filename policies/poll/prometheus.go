@@ -60,9 +60,13 @@ func (p *Poller) query(ctx context.Context, source hclspec.Source, now time.Time
 	} else {
 		values.Set("time", seconds(now))
 	}
-	var got answer
-	if err := p.get(ctx, strings.TrimSuffix(source.URL, "/")+path+"?"+values.Encode(), &got); err != nil {
+	text, err := p.get(ctx, strings.TrimSuffix(source.URL, "/")+path+"?"+values.Encode())
+	if err != nil {
 		return nil, err
+	}
+	var got answer
+	if err := json.Unmarshal(text, &got); err != nil {
+		return nil, fmt.Errorf("decode the answer: %w", err)
 	}
 	want := "vector"
 	if source.Range > 0 {
