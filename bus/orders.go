@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -73,11 +74,23 @@ func (b *Bus) WatchReports(ctx context.Context, take func(psg.Report)) error {
 	})
 }
 
-// watch subscribes until ctx ends. What take refuses is logged.
+// ignoredEvery is how often at most it is logged that a message was ignored: one
+// client could fill the disk.
+const ignoredEvery = time.Second
+
+// watch subscribes until ctx ends. What take refuses is logged, now and then.
 func (b *Bus) watch(ctx context.Context, subject string, take func(*nats.Msg) error) error {
-	sub, err := b.conn.Subscribe(subject, func(message *nats.Msg) {
-		if err := take(message); err != nil {
-			b.config.Log.Warn("message ignored", "subject", message.Subject, "error", err)
+	var logged time.Time
+	more := 0                                                       // since, that were not logged
+	sub, err := b.conn.Subscribe(subject, func(message *nats.Msg) { // one at a time
+		err := take(message)
+		switch {
+		case err == nil:
+		case time.Since(logged) < ignoredEvery:
+			more++
+		default:
+			b.config.Log.Warn("message ignored", "subject", message.Subject, "error", err, "more", more)
+			logged, more = time.Now(), 0
 		}
 	})
 	if err != nil {

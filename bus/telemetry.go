@@ -30,10 +30,10 @@ func (b *Bus) PublishTelemetry(_ context.Context, sample psg.Sample) error {
 func (b *Bus) Reconnects() uint64 { return b.conn.Stats().Reconnects }
 
 // WatchTelemetry calls take with each sample that arrives until ctx ends, one
-// after another, and asks agents for full ones. What is not a sample is logged
-// and dropped. While take is behind by more than NATS's pending limits, further
+// after another, and asks agents for full ones. What is not a sample, or is an
+// error to take, is dropped, and that is logged now and then. While take is behind by more than NATS's pending limits, further
 // samples are dropped and that is logged.
-func (b *Bus) WatchTelemetry(ctx context.Context, take func(psg.Sample)) error {
+func (b *Bus) WatchTelemetry(ctx context.Context, take func(psg.Sample) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return b.askForFull(ctx) })
 	group.Go(func() error {
@@ -44,7 +44,7 @@ func (b *Bus) WatchTelemetry(ctx context.Context, take func(psg.Sample)) error {
 			}
 			sample, err := wire.DecodeSample(node, message.Data)
 			if err == nil {
-				take(sample)
+				err = take(sample)
 			}
 			return err
 		})

@@ -17,7 +17,7 @@ func watch(t *testing.T, bus *Bus) <-chan psg.Sample {
 	ctx, stop := context.WithCancel(context.Background())
 	got := make(chan psg.Sample, 1024)
 	done := make(chan error, 1)
-	go func() { done <- bus.WatchTelemetry(ctx, func(sample psg.Sample) { got <- sample }) }()
+	go func() { done <- bus.WatchTelemetry(ctx, func(sample psg.Sample) error { got <- sample; return nil }) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {

@@ -32,10 +32,12 @@ func TestRun_PublishesToTheBus(t *testing.T) {
 	windows := telemetry.NewWindows()
 	watched := make(chan error, 1)
 	go func() {
-		watched <- watcher.WatchTelemetry(ctx, func(sample psg.Sample) {
-			if err := windows.Fold(sample, time.Now()); err != nil {
+		watched <- watcher.WatchTelemetry(ctx, func(sample psg.Sample) error {
+			err := windows.Fold(sample, time.Now())
+			if err != nil {
 				t.Error(err)
 			}
+			return err
 		})
 	}()
 	var stdout, stderr bytes.Buffer

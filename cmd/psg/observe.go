@@ -23,7 +23,7 @@ const (
 
 // samples carries what agents publish.
 type samples interface {
-	WatchTelemetry(ctx context.Context, take func(psg.Sample)) error
+	WatchTelemetry(ctx context.Context, take func(psg.Sample) error) error
 }
 
 // observe folds what agents publish and hands observer what it comes to, until
@@ -32,11 +32,7 @@ func observe(ctx context.Context, from samples, observer func(psg.NodeObserved),
 	windows := telemetry.NewWindows()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return from.WatchTelemetry(ctx, func(sample psg.Sample) {
-			if err := windows.Fold(sample, time.Now()); err != nil {
-				log.Warn("telemetry ignored", "error", err)
-			}
-		})
+		return from.WatchTelemetry(ctx, func(sample psg.Sample) error { return windows.Fold(sample, time.Now()) })
 	})
 	group.Go(func() error {
 		tick := time.NewTicker(observeEvery)
