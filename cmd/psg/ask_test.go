@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/nomad/api"
@@ -46,7 +48,7 @@ func TestAddress_AsksWhoeverLeadsAndShowsTheToken(t *testing.T) {
 	at, asked := faces(t, map[string]any{
 		"/v1/blocked":           []psg.Blockage{{Group: "g"}},
 		"/v1/node/n1/reports":   []psg.Report{{Node: "n1"}},
-		"/v1/node/n1/rebalance": rebalanced{On: 3},
+		"/v1/node/n1/rebalance": rebalanced{psg.Rebalanced{Orders: []psg.Order{{Alloc: "a\x1b[2J"}}}, 3},
 	})
 	if found, err := blockages(t.Context(), at, "default", "web"); err != nil || len(found) != 1 {
 		t.Errorf("blockages %+v, %v", found, err)
@@ -54,9 +56,13 @@ func TestAddress_AsksWhoeverLeadsAndShowsTheToken(t *testing.T) {
 	if reports, err := readReports(t.Context(), at, "n1"); err != nil || len(reports) != 1 {
 		t.Errorf("reports %+v, %v", reports, err)
 	}
-	m := mover{c: &command{}, at: at, node: "n1", begun: map[psg.AllocID]bool{}}
+	var shown bytes.Buffer
+	m := mover{c: &command{stdout: &shown}, at: at, node: "n1", begun: map[psg.AllocID]bool{}}
 	if answer, err := m.ask(t.Context()); err != nil || answer.On != 3 {
 		t.Errorf("rebalance %+v, %v", answer, err)
+	}
+	if strings.Contains(shown.String(), "\x1b") || !strings.HasPrefix(shown.String(), "a") {
+		t.Errorf("shown as %q", &shown)
 	}
 	if want := []string{"GET /v1/blocked", "GET /v1/node/n1/reports", "POST /v1/node/n1/rebalance"}; !slices.Equal(*asked, want) {
 		t.Errorf("asked %v", *asked)
