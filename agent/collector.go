@@ -16,8 +16,9 @@ type Collector struct {
 	config    Config
 	log       *slog.Logger
 	sources   []*source
-	sides     []*side   // run by RunSources
-	metrics   []*metric // in the order they were made
+	sides     []*side            // run by RunSources
+	metrics   []*metric          // in the order they were made
+	beside    map[string]*metric // of the sources in sides, while they put them
 	workloads *workloads
 	recorder  *telemetry.Recorder // nil where nothing is recorded
 	allocs    allocs
@@ -35,7 +36,7 @@ func NewCollector(config Config, recorder *telemetry.Recorder) *Collector {
 	config = config.withDefaults()
 	c := &Collector{
 		config: config, log: config.Log, workloads: newWorkloads(config),
-		recorder: recorder, allocs: allocs{recorder: recorder}, buffer: make([]byte, textSize),
+		recorder: recorder, allocs: allocs{recorder: recorder}, buffer: make([]byte, textSize), beside: map[string]*metric{},
 	}
 	fixed := func(path string, parse parser, names ...string) {
 		p := &parsed{parse: parse, values: make([]float64, len(names))}
@@ -117,6 +118,9 @@ func (c *Collector) Last(metric string) (value float64, ok bool) {
 		if m.name == metric {
 			return m.value, m.set
 		}
+	}
+	if m := c.beside[metric]; m != nil {
+		return m.value, m.set
 	}
 	return 0, false
 }

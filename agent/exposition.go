@@ -52,6 +52,9 @@ func (a *Agent) exposition() []byte {
 	slices.SortFunc(lines, func(x, y exposed) int {
 		return strings.Compare(x.family+"\x00"+x.labels, y.family+"\x00"+y.labels)
 	})
+	// Names that differ only in what a metric's may not have would make Prometheus
+	// refuse all.
+	lines = slices.CompactFunc(lines, func(x, y exposed) bool { return x.family == y.family && x.labels == y.labels })
 	var out bytes.Buffer
 	family := ""
 	for _, line := range lines {

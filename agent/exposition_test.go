@@ -22,6 +22,20 @@ func TestExpose_NamesDevicesAndAllocationsByLabels(t *testing.T) {
 	}
 }
 
+// TestExposition_HasEachNameOnce: Prometheus refuses a text that has one twice.
+func TestExposition_HasEachNameOnce(t *testing.T) {
+	a, err := New(configOf(newNode(t)), &bus{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a.b", "a_b", "a b"} {
+		a.recorder.Node(name).Put(time.Unix(100, 0), 1)
+	}
+	if text := string(a.exposition()); strings.Count(text, "psg_node_a_b 1\n") != 1 {
+		t.Errorf("exposed\n%s", text)
+	}
+}
+
 func TestExposition_IsWhatWasMeasuredLast(t *testing.T) {
 	n := newNode(t)
 	synctest.Test(t, func(t *testing.T) {

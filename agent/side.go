@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -38,6 +37,12 @@ type sideValue struct {
 	alloc  psg.AllocID
 	metric string
 	value  float64
+}
+
+// sideName is what a value is of.
+type sideName struct {
+	alloc  psg.AllocID
+	metric string
 }
 
 // side runs one Source and hands over what it finds.
@@ -117,9 +122,12 @@ func (c *Collector) takeSides(now time.Time) {
 		if !fresh {
 			continue
 		}
+		still := make(map[sideName]bool, len(values))
+		for _, v := range values {
+			still[sideName{v.alloc, v.metric}] = true
+		}
 		for _, old := range s.put {
-			gone := !slices.ContainsFunc(values, func(v sideValue) bool { return v.alloc == old.alloc && v.metric == old.metric })
-			if gone {
+			if !still[sideName{old.alloc, old.metric}] {
 				c.forgetSide(old)
 			}
 		}
@@ -133,7 +141,7 @@ func (c *Collector) takeSides(now time.Time) {
 func (c *Collector) putSide(now time.Time, v sideValue) {
 	switch {
 	case v.alloc == "":
-		c.metric(v.metric).put(now, v.value)
+		c.besideMetric(v.metric).put(now, v.value)
 	case c.recorder != nil && c.allocs.has(v.alloc):
 		c.recorder.Alloc(v.alloc, v.metric).Put(now, v.value)
 	}
@@ -142,10 +150,30 @@ func (c *Collector) putSide(now time.Time, v sideValue) {
 func (c *Collector) forgetSide(v sideValue) {
 	switch {
 	case v.alloc == "":
-		c.metric(v.metric).forget()
+		if m := c.beside[v.metric]; m != nil {
+			m.forget()
+			if m.series != nil {
+				m.series.Forget()
+			}
+			delete(c.beside, v.metric)
+		}
 	case c.recorder != nil && c.allocs.has(v.alloc):
-		c.recorder.Alloc(v.alloc, v.metric).Absent()
+		c.recorder.Alloc(v.alloc, v.metric).Forget()
 	}
+}
+
+// besideMetric is a source's metric of a name. Unlike the kernel's it is kept only
+// while it is put: a source may have other names each time.
+func (c *Collector) besideMetric(name string) *metric {
+	m := c.beside[name]
+	if m == nil {
+		m = &metric{name: name}
+		if c.recorder != nil {
+			m.series = c.recorder.Node(name)
+		}
+		c.beside[name] = m
+	}
+	return m
 }
 
 // reading is the source's state, for people.

@@ -117,3 +117,44 @@ func (stuckSource) Measure(ctx context.Context, _ Put) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
+
+// TestSource_OfNamesThatChange: what a source no longer puts is kept nowhere.
+func TestSource_OfNamesThatChange(t *testing.T) {
+	n := newNode(t)
+	n.unifiedTask("web")
+	recorder, err := telemetry.NewRecorder("node-1", telemetry.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := configOf(n)
+	s := &side{source: stuckSource{}, log: config.Log}
+	c := NewCollector(config, recorder)
+	defer c.Close()
+	c.sides = []*side{s}
+	at := time.Unix(100, 0)
+	c.Collect(at)
+	at = at.Add(time.Second)
+	c.Collect(at)
+	recorded := func() (names []string) {
+		for series := range recorder.All() {
+			if _, metric := series.Name(); strings.HasPrefix(metric, "x") {
+				names = append(names, metric)
+			}
+		}
+		return names
+	}
+	own := len(c.metrics)
+	for i := range 100 {
+		name := "x" + strings.Repeat("y", i)
+		s.values = []sideValue{{"", name, 1}, {psg.AllocID(allocOf(0)), name, 1}}
+		s.fresh = true
+		at = at.Add(time.Second)
+		c.Collect(at)
+		if v, ok := c.Last(name); !ok || v != 1 {
+			t.Fatalf("%s is %v, %t", name, v, ok)
+		}
+	}
+	if len(c.metrics) != own || len(c.beside) != 1 || len(recorded()) != 2 {
+		t.Errorf("%d and %d metrics are kept, and recorded %q", len(c.metrics)-own, len(c.beside), recorded())
+	}
+}

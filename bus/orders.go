@@ -81,8 +81,8 @@ const ignoredEvery = time.Second
 // watch subscribes until ctx ends. What take refuses is logged, now and then.
 func (b *Bus) watch(ctx context.Context, subject string, take func(*nats.Msg) error) error {
 	var logged time.Time
-	more := 0                                                       // since, that were not logged
-	sub, err := b.conn.Subscribe(subject, func(message *nats.Msg) { // one at a time
+	more := 0 // since, that were not logged; messages come one at a time
+	sub, err := b.conn.Subscribe(subject, func(message *nats.Msg) {
 		err := take(message)
 		switch {
 		case err == nil:

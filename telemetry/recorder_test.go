@@ -63,3 +63,18 @@ func TestPut_AllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations a Put", n)
 	}
 }
+
+func TestForget_KeepsNothingOfASeries(t *testing.T) {
+	r := newRecorder(t, Config{})
+	s := r.Node("load_1m")
+	s.Put(origin, 1)
+	s.Forget()
+	s.Put(origin, 2)
+	s.Forget()
+	if len(r.handles) != 0 || len(r.series) != 0 {
+		t.Errorf("kept: %v, %v", r.handles, r.series)
+	}
+	if again := r.Node("load_1m"); again == s {
+		t.Error("the same series again, which counts for nothing")
+	}
+}

@@ -75,6 +75,16 @@ func (s *Series) Absent() {
 	s.forecaster, s.forecast, s.news = nil, nil, news{}
 }
 
+// Forget drops the series for good: what is still put into it counts for nothing,
+// and the Recorder keeps nothing of it.
+func (s *Series) Forget() {
+	s.Absent()
+	if s.recorder != nil {
+		delete(s.recorder.handles, s.name)
+		s.recorder = nil
+	}
+}
+
 // Name is whose metric it is: of an allocation, or of the node where that is
 // empty.
 func (s *Series) Name() (alloc psg.AllocID, metric string) { return s.name.alloc, s.name.metric }
