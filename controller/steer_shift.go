@@ -127,9 +127,12 @@ func resumed(workloads []psg.Workload, asks []psg.AskStatus, now time.Time) *shi
 		}
 		s := &shift{workload: w.ID, until: now.Add(healthyWithin(w))}
 		for _, status := range asks {
-			if status.Ask.Workload == w.ID && status.State == psg.Moving && status.Placement != nil {
+			if status.Ask.Workload != w.ID || status.Ask.Alloc == "" || status.Placement == nil {
+				continue
+			}
+			if l := resumedLeg(status.Ask.ID, asks); status.State == psg.Moving || l.room != "" { // Nomad may yet see it running
 				s.from = status.Placement.Node
-				s.legs = append(s.legs, resumedLeg(status.Ask.ID, asks))
+				s.legs = append(s.legs, l)
 			}
 		}
 		return s

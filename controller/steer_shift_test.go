@@ -254,7 +254,7 @@ func TestRebalance_TheSteadyHintIsWithoutSourcesThatAreSeenRunning(t *testing.T)
 func TestRebalance_TheNextLeaderGivesBackTheRoomOfAShiftThatFails(t *testing.T) {
 	w, web, nomad := begunShift(t)
 	web.Shifting, web.Version = true, 9
-	w.report(psg.WorkloadChanged{Workload: web})
+	w.report(psg.WorkloadChanged{Workload: web}, psg.Moved{Ask: "w1", State: psg.Running, At: start})
 	w.cycle()
 	w.steers.open(nomad)
 	nomad.says(psg.ShiftFailed)
