@@ -17,7 +17,9 @@ import (
 var ErrOwn = errors.New("this agent is in it")
 
 // Signal sends a signal to every process of a task and returns how many there
-// were. It does not thaw: a frozen process is told when it is thawed.
+// were. It does not thaw: a frozen process is told when it is thawed. It signals
+// nobody else: each process is held by its handle and then looked for in the group
+// again, so that a number that another process has by now counts for nothing.
 func Signal(g Groups, signal syscall.Signal) (int, error) {
 	pids, err := Processes(g)
 	if err != nil {
@@ -26,13 +28,50 @@ func Signal(g Groups, signal syscall.Signal) (int, error) {
 	if err := notOwn(g, pids); err != nil {
 		return 0, err
 	}
-	var failed error
+	held, err := hold(pids)
+	defer held.release()
+	if err != nil {
+		return 0, err
+	}
+	return len(pids), held.signal(g, signal)
+}
+
+// handles are processes by their numbers, which stay theirs for as long.
+type handles map[int]*os.Process
+
+func hold(pids []int) (handles, error) {
+	held := make(handles, len(pids))
 	for _, pid := range pids {
-		if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
-			failed = errors.Join(failed, fmt.Errorf("signal process %d: %w", pid, err))
+		process, err := os.FindProcess(pid)
+		if err != nil {
+			return held, fmt.Errorf("find process %d: %w", pid, err)
+		}
+		held[pid] = process
+	}
+	return held, nil
+}
+
+func (h handles) release() {
+	for _, process := range h {
+		_ = process.Release() // nothing was written to it
+	}
+}
+
+// signal signals those that are still of the task.
+func (h handles) signal(g Groups, signal syscall.Signal) error {
+	still, err := Processes(g)
+	if err != nil {
+		return err
+	}
+	var failed error
+	for _, pid := range still {
+		if process := h[pid]; process != nil {
+			if err := process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+				failed = errors.Join(failed, fmt.Errorf("signal process %d: %w", pid, err))
+			}
 		}
 	}
-	return len(pids), failed
+	return failed
 }
 
 // NotOwn returns ErrOwn if the agent itself is in a task's control groups.
