@@ -194,12 +194,21 @@ func (r *region) empty() error {
 		if err := e2e.Until(context.Background(), 2*time.Minute, "no task runs", func() (bool, error) {
 			allocs, _, err := r.client.Allocations().List(everywhere)
 			running := slices.DeleteFunc(allocs, func(a *api.AllocationListStub) bool { return !live(a) })
-			return err == nil && len(running) == 0, errors.Join(err, fmt.Errorf("%d run", len(running)))
+			return err == nil && len(running) == 0, errors.Join(err, still(running))
 		}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// still names what runs.
+func still(running []*api.AllocationListStub) error {
+	var errs []error
+	for _, a := range running {
+		errs = append(errs, fmt.Errorf("%s of %s version %d: %s, wanted %s (%s)", a.ID, a.JobID, a.JobVersion, a.ClientStatus, a.DesiredStatus, a.DesiredDescription))
+	}
+	return errors.Join(errs...)
 }
 
 // live reports whether an allocation has tasks that run, or are about to.
