@@ -15,6 +15,7 @@ import (
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/dgxa100"
+	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/server"
 
 	"github.com/psgrid/psg"
 )
@@ -27,7 +28,7 @@ const (
 // box is NVIDIA's simulation of a DGX A100, with what it lacks: eight cards, two
 // PCIe roots, and NVLink between all of them.
 type box struct {
-	*dgxa100.Server
+	*server.Server
 	proc string
 }
 
@@ -40,7 +41,7 @@ func newBox(t *testing.T) *box {
 	return b
 }
 
-func (b *box) device(i int) *dgxa100.Device { return b.Devices[i].(*dgxa100.Device) }
+func (b *box) device(i int) *server.Device { return b.Devices[i].(*server.Device) }
 
 func (b *box) furnish(i int) {
 	d := b.device(i)
