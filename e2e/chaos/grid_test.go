@@ -20,8 +20,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/psgrid/psg/bus/server"
 )
 
 // process is a program that is started, killed and started again.
@@ -88,9 +86,8 @@ func newGrid(t *testing.T) *grid {
 	clients, routes := addresses(t, replicas), addresses(t, replicas)
 	for i := range replicas {
 		g.urls = append(g.urls, "nats://"+clients[i])
-		g.servers = append(g.servers, natsServer(t, dir, server.Config{
-			Dir: filepath.Join(dir, fmt.Sprint("nats-", i)), Listen: clients[i],
-			Cluster: server.Cluster{Name: fmt.Sprint("nats-", i), Listen: routes[i], Routes: routes},
+		g.servers = append(g.servers, natsServer(t, dir, member{
+			Dir: filepath.Join(dir, fmt.Sprint("nats-", i)), Listen: clients[i], Route: routes[i], Routes: routes,
 		}))
 		g.servers[i].start()
 	}
@@ -101,9 +98,9 @@ func newGrid(t *testing.T) *grid {
 	return g
 }
 
-func natsServer(t *testing.T, dir string, config server.Config) *process {
+func natsServer(t *testing.T, dir string, m member) *process {
 	t.Helper()
-	encoded, err := json.Marshal(config)
+	encoded, err := json.Marshal(m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +108,7 @@ func natsServer(t *testing.T, dir string, config server.Config) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := filepath.Base(config.Dir)
+	name := filepath.Base(m.Dir)
 	return &process{t: t, name: name, args: []string{self}, env: []string{asServer + "=" + string(encoded)}, log: filepath.Join(dir, name+".log")}
 }
 

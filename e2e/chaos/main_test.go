@@ -52,16 +52,27 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// member is one server of a NATS cluster, as its process is told of it.
+type member struct {
+	Dir, Listen string
+	Route       string   // where the other servers reach it
+	Routes      []string // of all
+}
+
+func (m member) config() server.Config {
+	return server.Config{Dir: m.Dir, Listen: m.Listen, Cluster: server.Cluster{Name: filepath.Base(m.Dir), Listen: m.Route, Routes: m.Routes}}
+}
+
 // serve is a NATS server until it is ended.
 func serve(encoded string) int {
-	var config server.Config
-	if err := json.Unmarshal([]byte(encoded), &config); err != nil {
+	var m member
+	if err := json.Unmarshal([]byte(encoded), &m); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGTERM)
-	running, err := server.Start(config)
+	running, err := server.Start(m.config())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

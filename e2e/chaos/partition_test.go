@@ -11,7 +11,6 @@ import (
 	"time"
 
 	nouns "github.com/psgrid/psg"
-	"github.com/psgrid/psg/bus/server"
 	"github.com/psgrid/psg/rpc"
 )
 
@@ -68,9 +67,8 @@ func TestPartition_TheLeaderCutOffRefusesAndCatchesUp(t *testing.T) {
 	routes := addresses(t, replicas)
 	for n, at := range addressesOn(t, i.bus, replicas) {
 		g.urls = append(g.urls, "nats://"+at)
-		g.servers = append(g.servers, natsServer(t, dir, server.Config{
-			Dir: filepath.Join(dir, fmt.Sprint("nats-", n)), Listen: at,
-			Cluster: server.Cluster{Name: fmt.Sprint("nats-", n), Listen: routes[n], Routes: routes},
+		g.servers = append(g.servers, natsServer(t, dir, member{
+			Dir: filepath.Join(dir, fmt.Sprint("nats-", n)), Listen: at, Route: routes[n], Routes: routes,
 		}))
 		g.servers[n].start()
 	}
