@@ -135,7 +135,7 @@ func TestRecover_WaitsForACommandThatIsBeingStarted(t *testing.T) {
 func TestStart_LeavesNothingWhenItCannotRecord(t *testing.T) {
 	state := t.TempDir()
 	if err := syscall.Mount("tmpfs", state, "tmpfs", 0, "size=8k"); err != nil {
-		t.Skipf("can't mount a small disk: %v", err)
+		t.Skipf("SKIPPED: can't mount a small disk: %v", err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(state, syscall.MNT_DETACH) })
 	full := filepath.Join(state, "full")

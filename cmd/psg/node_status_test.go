@@ -71,7 +71,7 @@ func TestBars_RiseWithTheValue(t *testing.T) {
 func TestWatchNodes_DrawsInATerminalUntilQ(t *testing.T) {
 	person, tty, err := pty.Open()
 	if err != nil {
-		t.Skipf("no pseudo terminal here: %v", err)
+		t.Skipf("SKIPPED: no pseudo terminal here: %v", err)
 	}
 	defer person.Close()
 	defer tty.Close()
@@ -114,7 +114,7 @@ func TestWatchNodes_DrawsInATerminalUntilQ(t *testing.T) {
 func TestWatchNodes_EndsWithItsContext(t *testing.T) {
 	person, tty, err := pty.Open()
 	if err != nil {
-		t.Skipf("no pseudo terminal here: %v", err)
+		t.Skipf("SKIPPED: no pseudo terminal here: %v", err)
 	}
 	defer person.Close()
 	defer tty.Close()

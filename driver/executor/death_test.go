@@ -138,7 +138,7 @@ func TestWait_KillsTheCommandWhoseDirectoryIsGone(t *testing.T) {
 func TestExit_IsRecordedOnAFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=128k"); err != nil {
-		t.Skipf("can't mount a small disk: %v", err)
+		t.Skipf("SKIPPED: can't mount a small disk: %v", err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	spec := executor.Spec{
@@ -166,7 +166,7 @@ func TestWait_KillsWhatIsLeftByItsControlGroups(t *testing.T) {
 	r := shell(t, `(setsid sleep 1000 & echo child=$!); sleep 1000`)
 	child := r.number(t, "child")
 	if len(r.Started.Groups) == 0 {
-		t.Skip("this machine does not permit control groups")
+		t.Skip("SKIPPED: this machine does not permit control groups")
 	}
 	// An executor killed between fork and record leaves its mark only.
 	if err := os.Remove(filepath.Join(r.dir, "started.json")); err != nil {
@@ -200,7 +200,7 @@ func TestStop_OutrunsWhatForks(t *testing.T) {
 	}
 	r := shell(t, fmt.Sprintf("%s & %s & echo ready; sleep 1000", hop, hop))
 	if len(r.Started.Groups) == 0 {
-		t.Skip("this machine does not permit control groups")
+		t.Skip("SKIPPED: this machine does not permit control groups")
 	}
 	r.says(t, "ready")
 	if err := r.Stop(syscall.SIGKILL, 0); err != nil {

@@ -278,7 +278,7 @@ func TestStart_WritesIntoAFIFOOnceItHasAReader(t *testing.T) {
 
 func TestStart_SwitchesUser(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("needs root")
+		t.Skip("SKIPPED: needs root")
 	}
 	r := shell(t, "id -u; id -g; id -G", func(s *executor.Spec) {
 		s.User = &executor.User{UID: 65534, GID: 65533, Groups: []uint32{65533, 65532}}

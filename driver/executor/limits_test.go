@@ -17,7 +17,7 @@ func TestLimits_AreSetOrNamed(t *testing.T) {
 	})
 	r.says(t, "end")
 	if len(r.Started.Unapplied) > 0 {
-		t.Skipf("this machine does not permit limits: %v", r.Started.Unapplied)
+		t.Skipf("SKIPPED: this machine does not permit limits: %v", r.Started.Unapplied)
 	}
 	limit := ""
 	for _, dir := range r.Started.Groups {
@@ -48,7 +48,7 @@ func TestLimits_NameTheKernelAsKiller(t *testing.T) {
 	// A shell that doubles a string outgrows 8 MiB soon.
 	r := shell(t, `s=xxxxxxxxxxxxxxxx; while :; do s=$s$s; done`, func(s *executor.Spec) { s.Limits.MemoryMB = 8 })
 	if len(r.Started.Unapplied) > 0 {
-		t.Skipf("this machine does not permit limits: %v", r.Started.Unapplied)
+		t.Skipf("SKIPPED: this machine does not permit limits: %v", r.Started.Unapplied)
 	}
 	if exit := r.wait(t); !exit.OOM || exit.Code != 137 {
 		t.Errorf("got %+v", exit)

@@ -120,7 +120,7 @@ func TestRun_TellsThatTheKernelKilledForMemory(t *testing.T) {
 	id := w.start(task)
 	exit := w.wait(id)
 	if w.said("limit not applied")() {
-		t.Skip("this machine does not permit limits")
+		t.Skip("SKIPPED: this machine does not permit limits")
 	}
 	if !exit.OOM || exit.Signal != 9 {
 		t.Errorf("got %+v", exit)

@@ -72,7 +72,7 @@ func TestDiskFull_RefusesAndGoesOn(t *testing.T) {
 	t.Parallel()
 	disk := t.TempDir()
 	if said, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", disk).CombinedOutput(); err != nil {
-		t.Skipf("NOT TESTED, a small file system cannot be mounted here: %v: %s", err, said)
+		t.Skipf("SKIPPED, NOT TESTED: a small file system cannot be mounted here: %v: %s", err, said)
 	}
 	t.Cleanup(func() {
 		if said, err := exec.Command("umount", "-l", disk).CombinedOutput(); err != nil {

@@ -32,7 +32,7 @@ func newIsland(t *testing.T) *island {
 		bus: "169.254.213.1", clients: "169.254.214.1", self: "169.254.214.2",
 	}
 	if said, err := exec.Command("ip", "netns", "add", i.name).CombinedOutput(); err != nil {
-		t.Skipf("NOT TESTED, a network namespace cannot be made here: %v: %s", err, said)
+		t.Skipf("SKIPPED, NOT TESTED: a network namespace cannot be made here: %v: %s", err, said)
 	}
 	t.Cleanup(func() { i.ip(t, "netns", "del", i.name) })
 	i.ip(t, "-n", i.name, "link", "set", "lo", "up")
