@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,6 +18,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/psgrid/psg/e2e/cluster"
 )
 
 // process is a program that is started, killed and started again.
@@ -276,23 +276,13 @@ func addresses(t *testing.T, n int) []string {
 	return addressesOn(t, "127.0.0.1", n)
 }
 
-// addressesOn picks ports that no outgoing connection is given, so that they are
-// still free when a killed process starts again.
-func addressesOn(t *testing.T, host string, n int) (picked []string) {
+func addressesOn(t *testing.T, host string, n int) []string {
 	t.Helper()
-	for range 1000 {
-		at := net.JoinHostPort(host, strconv.Itoa(20_000+rand.IntN(12_000)))
-		listener, err := net.Listen("tcp", at)
-		if err != nil {
-			continue
-		}
-		defer listener.Close()
-		if picked = append(picked, at); len(picked) == n {
-			return picked
-		}
+	picked, err := cluster.FreeAddressesOn(host, n)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatalf("no %d free ports on %s", n, host)
-	return nil
+	return picked
 }
 
 // patience is how long anything may take: a slow machine is no fault. How long

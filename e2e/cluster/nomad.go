@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -34,25 +33,6 @@ type Nomad struct {
 
 // driverFile is what Nomad calls the driver plugin.
 const driverFile = "nomad-driver-psg"
-
-// FreeAddresses returns n addresses on loopback where nothing listens. Their
-// ports are none that an outgoing connection is given, so that they are still
-// free when a killed process starts again, nor any that Nomad gives to tasks.
-func FreeAddresses(n int) ([]string, error) {
-	var addresses []string
-	for range 1000 {
-		if len(addresses) == n {
-			return addresses, nil
-		}
-		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(10_000+rand.IntN(10_000))))
-		if err != nil {
-			continue // taken
-		}
-		defer listener.Close()
-		addresses = append(addresses, listener.Addr().String())
-	}
-	return nil, fmt.Errorf("no %d free ports on loopback", n)
-}
 
 // Start runs the agent and returns when its node is ready, with the driver and
 // the cards.

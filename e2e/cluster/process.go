@@ -49,7 +49,8 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Running reports whether the process was started and has not ended.
 func (p *Process) Running() bool { return p != nil && p.ended.Err() == nil }
 
-// Stop sends a signal and waits for the end, with SIGKILL after limit.
+// Stop sends a signal and waits for the end, with SIGKILL after limit, which is
+// that of an idle machine.
 func (p *Process) Stop(signal syscall.Signal, limit time.Duration) error {
 	err := p.cmd.Process.Signal(signal)
 	if errors.Is(err, os.ErrProcessDone) {
@@ -59,8 +60,8 @@ func (p *Process) Stop(signal syscall.Signal, limit time.Duration) error {
 	select {
 	case <-p.ended.Done():
 		return err
-	case <-time.After(limit):
-		err = fmt.Errorf("%s did not end %s after %s", filepath.Base(p.cmd.Path), limit, signal)
+	case <-time.After(limit * patience):
+		err = fmt.Errorf("%s did not end %s after %s", filepath.Base(p.cmd.Path), limit*patience, signal)
 		err = errors.Join(err, p.cmd.Process.Kill())
 		<-p.ended.Done()
 		return err
@@ -153,8 +154,14 @@ func Remove(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// Until polls until done, or fails with what was waited for.
+// patience is by how much a machine may be slower than the limits suppose, which
+// are those of an idle one: a slow machine is no fault.
+const patience = 4
+
+// Until polls until done, or fails with what was waited for. The limit is how long
+// it may take on an idle machine.
 func Until(ctx context.Context, limit time.Duration, what string, done func() (bool, error)) error {
+	limit *= patience
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not within %s", limit))
 	defer cancel()
 	poll := time.NewTicker(20 * time.Millisecond)

@@ -21,6 +21,7 @@ import (
 	"github.com/psgrid/psg"
 	"github.com/psgrid/psg/bus"
 	"github.com/psgrid/psg/bus/server"
+	"github.com/psgrid/psg/e2e/cluster"
 )
 
 const (
@@ -167,8 +168,10 @@ func (r *rig) get(t *task, controller, file string) string {
 	return strings.TrimSpace(string(data))
 }
 
+// until waits until done, four times the limit at most: that is an idle machine's.
 func (r *rig) until(limit time.Duration, what string, done func() bool) {
 	r.Helper()
+	limit *= 4
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
 	for late := time.After(limit); !done(); {
@@ -345,10 +348,10 @@ func (r *rig) carriedOut(o psg.Order) psg.Report {
 
 func freePort(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	addresses, err := cluster.FreeAddresses(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+	_, port, _ := net.SplitHostPort(addresses[0])
+	return port
 }
