@@ -20,11 +20,13 @@ type NodeChanged struct{ Node Node }
 type NodeGone struct{ Node NodeID }
 
 // NodeObserved carries telemetry. It changes rulings and scores, never
-// capacity, and is not recorded in the ledger.
+// capacity, and is not recorded in the ledger: what its Inventory has that is new
+// is recorded as a NodeChanged.
 type NodeObserved struct {
 	Node       NodeID
 	Telemetry  Telemetry
 	Projection *Projection // nil without one
+	Inventory  *Inventory  // what the agent said last of the node's devices; nil: nothing
 }
 
 // WorkloadChanged says that a workload was registered or changed.

@@ -56,6 +56,9 @@ type Device struct {
 	// Foreign says that somebody other than PSG has handed the device out, such
 	// as Nomad's own device plugin: it counts as fully used.
 	Foreign bool `json:"foreign,omitempty"`
+	// Reported says that the node's agent found the device, and that the
+	// orchestrator does not know it.
+	Reported bool `json:"reported,omitempty"`
 }
 
 // Named reports whether the device answers to the name of a DeviceAsk: its

@@ -19,6 +19,7 @@ type Sample struct {
 	Forecasts []Forecast
 	Gone      []SeriesID // no longer measured
 	Slots     []Slot
+	Inventory *Inventory // the node's devices; nil: as before, or not known
 }
 
 // SeriesID stands for one series within a session; it is never reused there.

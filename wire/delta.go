@@ -82,6 +82,7 @@ func putNodeObserved(c *coder, d psg.NodeObserved) *psgv1.NodeObserved {
 		Node:       string(d.Node),
 		Telemetry:  put(c, "telemetry", d.Telemetry, putTelemetry),
 		Projection: putOptional(c, "projection", d.Projection, putProjection),
+		Inventory:  putOptional(c, "inventory", d.Inventory, putInventory),
 	}
 }
 
@@ -90,6 +91,7 @@ func getNodeObserved(c *coder, d *psgv1.NodeObserved) psg.NodeObserved {
 		Node:       psg.NodeID(d.GetNode()),
 		Telemetry:  get(c, "telemetry", d.GetTelemetry(), getTelemetry),
 		Projection: getOptional(c, "projection", d.GetProjection(), getProjection),
+		Inventory:  getOptional(c, "inventory", d.GetInventory(), getInventory),
 	}
 }
 

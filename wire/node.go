@@ -94,6 +94,7 @@ func putDevice(_ *coder, d psg.Device) *psgv1.Device {
 		Link:       d.Link,
 		Healthy:    d.Healthy,
 		Foreign:    d.Foreign,
+		Reported:   d.Reported,
 	}
 }
 
@@ -110,7 +111,16 @@ func getDevice(c *coder, d *psgv1.Device) psg.Device {
 		Link:       d.GetLink(),
 		Healthy:    d.GetHealthy(),
 		Foreign:    d.GetForeign(),
+		Reported:   d.GetReported(),
 	}
+}
+
+func putInventory(c *coder, i psg.Inventory) *psgv1.Inventory {
+	return &psgv1.Inventory{Devices: each(c, "devices", i.Devices, putDevice)}
+}
+
+func getInventory(c *coder, i *psgv1.Inventory) psg.Inventory {
+	return psg.Inventory{Devices: each(c, "devices", i.GetDevices(), getDevice)}
 }
 
 func putProjection(c *coder, p psg.Projection) *psgv1.Projection {

@@ -15,6 +15,8 @@ func EncodeSample(s psg.Sample) ([]byte, error) {
 		Full:     s.Full,
 		Gone:     make([]uint32, len(s.Gone)),
 		Slots:    each(&c, "slots", s.Slots, putSlot),
+
+		Inventory: putOptional(&c, "inventory", s.Inventory, putInventory),
 	}
 	putDeclared(out, s.Declared)
 	for _, v := range s.Values {
@@ -49,6 +51,8 @@ func DecodeSample(node psg.NodeID, data []byte) (psg.Sample, error) {
 			Declared: getDeclared(c, s),
 			Gone:     seriesIDs(s.GetGone()),
 			Slots:    each(c, "slots", s.GetSlots(), getSlot),
+
+			Inventory: getOptional(c, "inventory", s.GetInventory(), getInventory),
 		}
 		getSeries(c, s, &out)
 		return out

@@ -500,7 +500,9 @@ type NodeObserved struct {
 	// What was measured.
 	Telemetry *Telemetry `protobuf:"bytes,2,opt,name=telemetry,proto3" json:"telemetry,omitempty"`
 	// What is forecast of it; absent without one.
-	Projection    *Projection `protobuf:"bytes,3,opt,name=projection,proto3" json:"projection,omitempty"`
+	Projection *Projection `protobuf:"bytes,3,opt,name=projection,proto3" json:"projection,omitempty"`
+	// What its agent said last of its devices; absent while nothing was said.
+	Inventory     *Inventory `protobuf:"bytes,4,opt,name=inventory,proto3" json:"inventory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -552,6 +554,13 @@ func (x *NodeObserved) GetTelemetry() *Telemetry {
 func (x *NodeObserved) GetProjection() *Projection {
 	if x != nil {
 		return x.Projection
+	}
+	return nil
+}
+
+func (x *NodeObserved) GetInventory() *Inventory {
+	if x != nil {
+		return x.Inventory
 	}
 	return nil
 }
@@ -1073,7 +1082,7 @@ var File_psg_v1_ledger_proto protoreflect.FileDescriptor
 
 const file_psg_v1_ledger_proto_rawDesc = "" +
 	"\n" +
-	"\x13psg/v1/ledger.proto\x12\x06psg.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x12psg/v1/audit.proto\x1a\x11psg/v1/node.proto\x1a\x16psg/v1/placement.proto\x1a\x16psg/v1/telemetry.proto\x1a\x12psg/v1/types.proto\x1a\x15psg/v1/workload.proto\"q\n" +
+	"\x13psg/v1/ledger.proto\x12\x06psg.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x12psg/v1/audit.proto\x1a\x13psg/v1/device.proto\x1a\x11psg/v1/node.proto\x1a\x16psg/v1/placement.proto\x1a\x16psg/v1/telemetry.proto\x1a\x12psg/v1/types.proto\x1a\x15psg/v1/workload.proto\"q\n" +
 	"\x06Record\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12*\n" +
 	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12%\n" +
@@ -1099,13 +1108,14 @@ const file_psg_v1_ledger_proto_rawDesc = "" +
 	"\vNodeChanged\x12 \n" +
 	"\x04node\x18\x01 \x01(\v2\f.psg.v1.NodeR\x04node\"\x1e\n" +
 	"\bNodeGone\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\tR\x04node\"\x87\x01\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\"\xb8\x01\n" +
 	"\fNodeObserved\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12/\n" +
 	"\ttelemetry\x18\x02 \x01(\v2\x11.psg.v1.TelemetryR\ttelemetry\x122\n" +
 	"\n" +
 	"projection\x18\x03 \x01(\v2\x12.psg.v1.ProjectionR\n" +
-	"projection\"?\n" +
+	"projection\x12/\n" +
+	"\tinventory\x18\x04 \x01(\v2\x11.psg.v1.InventoryR\tinventory\"?\n" +
 	"\x0fWorkloadChanged\x12,\n" +
 	"\bworkload\x18\x01 \x01(\v2\x10.psg.v1.WorkloadR\bworkload\">\n" +
 	"\fWorkloadGone\x12.\n" +
@@ -1171,13 +1181,14 @@ var file_psg_v1_ledger_proto_goTypes = []any{
 	(*Node)(nil),                  // 16: psg.v1.Node
 	(*Telemetry)(nil),             // 17: psg.v1.Telemetry
 	(*Projection)(nil),            // 18: psg.v1.Projection
-	(*Workload)(nil),              // 19: psg.v1.Workload
-	(*WorkloadID)(nil),            // 20: psg.v1.WorkloadID
-	(*Ask)(nil),                   // 21: psg.v1.Ask
-	(*Refusal)(nil),               // 22: psg.v1.Refusal
-	(*Placement)(nil),             // 23: psg.v1.Placement
-	(State)(0),                    // 24: psg.v1.State
-	(*Bundle)(nil),                // 25: psg.v1.Bundle
+	(*Inventory)(nil),             // 19: psg.v1.Inventory
+	(*Workload)(nil),              // 20: psg.v1.Workload
+	(*WorkloadID)(nil),            // 21: psg.v1.WorkloadID
+	(*Ask)(nil),                   // 22: psg.v1.Ask
+	(*Refusal)(nil),               // 23: psg.v1.Refusal
+	(*Placement)(nil),             // 24: psg.v1.Placement
+	(State)(0),                    // 25: psg.v1.State
+	(*Bundle)(nil),                // 26: psg.v1.Bundle
 }
 var file_psg_v1_ledger_proto_depIdxs = []int32{
 	15, // 0: psg.v1.Record.at:type_name -> google.protobuf.Timestamp
@@ -1197,27 +1208,28 @@ var file_psg_v1_ledger_proto_depIdxs = []int32{
 	16, // 14: psg.v1.NodeChanged.node:type_name -> psg.v1.Node
 	17, // 15: psg.v1.NodeObserved.telemetry:type_name -> psg.v1.Telemetry
 	18, // 16: psg.v1.NodeObserved.projection:type_name -> psg.v1.Projection
-	19, // 17: psg.v1.WorkloadChanged.workload:type_name -> psg.v1.Workload
-	20, // 18: psg.v1.WorkloadGone.workload:type_name -> psg.v1.WorkloadID
-	21, // 19: psg.v1.Asked.ask:type_name -> psg.v1.Ask
-	22, // 20: psg.v1.Refused.refusal:type_name -> psg.v1.Refusal
-	15, // 21: psg.v1.Refused.at:type_name -> google.protobuf.Timestamp
-	23, // 22: psg.v1.Placed.placement:type_name -> psg.v1.Placement
-	24, // 23: psg.v1.Moved.state:type_name -> psg.v1.State
-	15, // 24: psg.v1.Moved.at:type_name -> google.protobuf.Timestamp
-	24, // 25: psg.v1.Freed.state:type_name -> psg.v1.State
-	15, // 26: psg.v1.Freed.at:type_name -> google.protobuf.Timestamp
-	25, // 27: psg.v1.BundleChanged.bundle:type_name -> psg.v1.Bundle
-	15, // 28: psg.v1.BundleChanged.at:type_name -> google.protobuf.Timestamp
-	15, // 29: psg.v1.Snapshot.at:type_name -> google.protobuf.Timestamp
-	16, // 30: psg.v1.Snapshot.nodes:type_name -> psg.v1.Node
-	19, // 31: psg.v1.Snapshot.workloads:type_name -> psg.v1.Workload
-	23, // 32: psg.v1.Snapshot.placements:type_name -> psg.v1.Placement
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	19, // 17: psg.v1.NodeObserved.inventory:type_name -> psg.v1.Inventory
+	20, // 18: psg.v1.WorkloadChanged.workload:type_name -> psg.v1.Workload
+	21, // 19: psg.v1.WorkloadGone.workload:type_name -> psg.v1.WorkloadID
+	22, // 20: psg.v1.Asked.ask:type_name -> psg.v1.Ask
+	23, // 21: psg.v1.Refused.refusal:type_name -> psg.v1.Refusal
+	15, // 22: psg.v1.Refused.at:type_name -> google.protobuf.Timestamp
+	24, // 23: psg.v1.Placed.placement:type_name -> psg.v1.Placement
+	25, // 24: psg.v1.Moved.state:type_name -> psg.v1.State
+	15, // 25: psg.v1.Moved.at:type_name -> google.protobuf.Timestamp
+	25, // 26: psg.v1.Freed.state:type_name -> psg.v1.State
+	15, // 27: psg.v1.Freed.at:type_name -> google.protobuf.Timestamp
+	26, // 28: psg.v1.BundleChanged.bundle:type_name -> psg.v1.Bundle
+	15, // 29: psg.v1.BundleChanged.at:type_name -> google.protobuf.Timestamp
+	15, // 30: psg.v1.Snapshot.at:type_name -> google.protobuf.Timestamp
+	16, // 31: psg.v1.Snapshot.nodes:type_name -> psg.v1.Node
+	20, // 32: psg.v1.Snapshot.workloads:type_name -> psg.v1.Workload
+	24, // 33: psg.v1.Snapshot.placements:type_name -> psg.v1.Placement
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_psg_v1_ledger_proto_init() }
@@ -1226,6 +1238,7 @@ func file_psg_v1_ledger_proto_init() {
 		return
 	}
 	file_psg_v1_audit_proto_init()
+	file_psg_v1_device_proto_init()
 	file_psg_v1_node_proto_init()
 	file_psg_v1_placement_proto_init()
 	file_psg_v1_telemetry_proto_init()

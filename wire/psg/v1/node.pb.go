@@ -366,147 +366,11 @@ func (x *HostVolume) GetReadOnly() bool {
 	return false
 }
 
-// Device is one card.
-type Device struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unique on its node, such as a GPU UUID.
-	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Vendor: "nvidia".
-	Vendor string `protobuf:"bytes,2,opt,name=vendor,proto3" json:"vendor,omitempty"`
-	// Type: "gpu".
-	Type string `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
-	// Model: "A100".
-	Model string `protobuf:"bytes,4,opt,name=model,proto3" json:"model,omitempty"`
-	// Attributes; values may carry a unit: "40 GiB".
-	Attributes map[string]string `protobuf:"bytes,5,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Memory of the device, in MiB.
-	MemoryMb int64 `protobuf:"varint,6,opt,name=memory_mb,json=memoryMb,proto3" json:"memory_mb,omitempty"`
-	// MIG profiles it can be cut into.
-	Profiles []string `protobuf:"bytes,7,rep,name=profiles,proto3" json:"profiles,omitempty"`
-	// NUMA node number; -1 means unknown.
-	Numa int64 `protobuf:"zigzag64,8,opt,name=numa,proto3" json:"numa,omitempty"`
-	// Link island; devices with the same one are linked.
-	Link string `protobuf:"bytes,9,opt,name=link,proto3" json:"link,omitempty"`
-	// Whether it can be used.
-	Healthy bool `protobuf:"varint,10,opt,name=healthy,proto3" json:"healthy,omitempty"`
-	// Whether somebody other than PSG has handed it out.
-	Foreign       bool `protobuf:"varint,11,opt,name=foreign,proto3" json:"foreign,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Device) Reset() {
-	*x = Device{}
-	mi := &file_psg_v1_node_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Device) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Device) ProtoMessage() {}
-
-func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_psg_v1_node_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Device.ProtoReflect.Descriptor instead.
-func (*Device) Descriptor() ([]byte, []int) {
-	return file_psg_v1_node_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *Device) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-func (x *Device) GetVendor() string {
-	if x != nil {
-		return x.Vendor
-	}
-	return ""
-}
-
-func (x *Device) GetType() string {
-	if x != nil {
-		return x.Type
-	}
-	return ""
-}
-
-func (x *Device) GetModel() string {
-	if x != nil {
-		return x.Model
-	}
-	return ""
-}
-
-func (x *Device) GetAttributes() map[string]string {
-	if x != nil {
-		return x.Attributes
-	}
-	return nil
-}
-
-func (x *Device) GetMemoryMb() int64 {
-	if x != nil {
-		return x.MemoryMb
-	}
-	return 0
-}
-
-func (x *Device) GetProfiles() []string {
-	if x != nil {
-		return x.Profiles
-	}
-	return nil
-}
-
-func (x *Device) GetNuma() int64 {
-	if x != nil {
-		return x.Numa
-	}
-	return 0
-}
-
-func (x *Device) GetLink() string {
-	if x != nil {
-		return x.Link
-	}
-	return ""
-}
-
-func (x *Device) GetHealthy() bool {
-	if x != nil {
-		return x.Healthy
-	}
-	return false
-}
-
-func (x *Device) GetForeign() bool {
-	if x != nil {
-		return x.Foreign
-	}
-	return false
-}
-
 var File_psg_v1_node_proto protoreflect.FileDescriptor
 
 const file_psg_v1_node_proto_rawDesc = "" +
 	"\n" +
-	"\x11psg/v1/node.proto\x12\x06psg.v1\x1a\x16psg/v1/telemetry.proto\x1a\x12psg/v1/types.proto\"\x82\a\n" +
+	"\x11psg/v1/node.proto\x12\x06psg.v1\x1a\x13psg/v1/device.proto\x1a\x16psg/v1/telemetry.proto\x1a\x12psg/v1/types.proto\"\x82\a\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x12\n" +
@@ -550,25 +414,7 @@ const file_psg_v1_node_proto_rawDesc = "" +
 	"\n" +
 	"HostVolume\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
-	"\tread_only\x18\x02 \x01(\bR\breadOnly\"\xee\x02\n" +
-	"\x06Device\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
-	"\x06vendor\x18\x02 \x01(\tR\x06vendor\x12\x12\n" +
-	"\x04type\x18\x03 \x01(\tR\x04type\x12\x14\n" +
-	"\x05model\x18\x04 \x01(\tR\x05model\x12>\n" +
-	"\n" +
-	"attributes\x18\x05 \x03(\v2\x1e.psg.v1.Device.AttributesEntryR\n" +
-	"attributes\x12\x1b\n" +
-	"\tmemory_mb\x18\x06 \x01(\x03R\bmemoryMb\x12\x1a\n" +
-	"\bprofiles\x18\a \x03(\tR\bprofiles\x12\x12\n" +
-	"\x04numa\x18\b \x01(\x12R\x04numa\x12\x12\n" +
-	"\x04link\x18\t \x01(\tR\x04link\x12\x18\n" +
-	"\ahealthy\x18\n" +
-	" \x01(\bR\ahealthy\x12\x18\n" +
-	"\aforeign\x18\v \x01(\bR\aforeign\x1a=\n" +
-	"\x0fAttributesEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B)Z'github.com/psgrid/psg/wire/psg/v1;psgv1b\x06proto3"
+	"\tread_only\x18\x02 \x01(\bR\breadOnlyB)Z'github.com/psgrid/psg/wire/psg/v1;psgv1b\x06proto3"
 
 var (
 	file_psg_v1_node_proto_rawDescOnce sync.Once
@@ -582,34 +428,32 @@ func file_psg_v1_node_proto_rawDescGZIP() []byte {
 	return file_psg_v1_node_proto_rawDescData
 }
 
-var file_psg_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_psg_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_psg_v1_node_proto_goTypes = []any{
 	(*Node)(nil),       // 0: psg.v1.Node
 	(*PortRange)(nil),  // 1: psg.v1.PortRange
 	(*HostVolume)(nil), // 2: psg.v1.HostVolume
-	(*Device)(nil),     // 3: psg.v1.Device
-	nil,                // 4: psg.v1.Node.AttributesEntry
-	nil,                // 5: psg.v1.Node.MetaEntry
-	nil,                // 6: psg.v1.Device.AttributesEntry
-	(*Resources)(nil),  // 7: psg.v1.Resources
-	(*Telemetry)(nil),  // 8: psg.v1.Telemetry
-	(*Projection)(nil), // 9: psg.v1.Projection
+	nil,                // 3: psg.v1.Node.AttributesEntry
+	nil,                // 4: psg.v1.Node.MetaEntry
+	(*Resources)(nil),  // 5: psg.v1.Resources
+	(*Device)(nil),     // 6: psg.v1.Device
+	(*Telemetry)(nil),  // 7: psg.v1.Telemetry
+	(*Projection)(nil), // 8: psg.v1.Projection
 }
 var file_psg_v1_node_proto_depIdxs = []int32{
-	4, // 0: psg.v1.Node.attributes:type_name -> psg.v1.Node.AttributesEntry
-	5, // 1: psg.v1.Node.meta:type_name -> psg.v1.Node.MetaEntry
-	7, // 2: psg.v1.Node.capacity:type_name -> psg.v1.Resources
-	3, // 3: psg.v1.Node.devices:type_name -> psg.v1.Device
+	3, // 0: psg.v1.Node.attributes:type_name -> psg.v1.Node.AttributesEntry
+	4, // 1: psg.v1.Node.meta:type_name -> psg.v1.Node.MetaEntry
+	5, // 2: psg.v1.Node.capacity:type_name -> psg.v1.Resources
+	6, // 3: psg.v1.Node.devices:type_name -> psg.v1.Device
 	1, // 4: psg.v1.Node.dynamic_ports:type_name -> psg.v1.PortRange
 	2, // 5: psg.v1.Node.host_volumes:type_name -> psg.v1.HostVolume
-	8, // 6: psg.v1.Node.telemetry:type_name -> psg.v1.Telemetry
-	9, // 7: psg.v1.Node.projection:type_name -> psg.v1.Projection
-	6, // 8: psg.v1.Device.attributes:type_name -> psg.v1.Device.AttributesEntry
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	9, // [9:9] is the sub-list for extension type_name
-	9, // [9:9] is the sub-list for extension extendee
-	0, // [0:9] is the sub-list for field type_name
+	7, // 6: psg.v1.Node.telemetry:type_name -> psg.v1.Telemetry
+	8, // 7: psg.v1.Node.projection:type_name -> psg.v1.Projection
+	8, // [8:8] is the sub-list for method output_type
+	8, // [8:8] is the sub-list for method input_type
+	8, // [8:8] is the sub-list for extension type_name
+	8, // [8:8] is the sub-list for extension extendee
+	0, // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_psg_v1_node_proto_init() }
@@ -617,6 +461,7 @@ func file_psg_v1_node_proto_init() {
 	if File_psg_v1_node_proto != nil {
 		return
 	}
+	file_psg_v1_device_proto_init()
 	file_psg_v1_telemetry_proto_init()
 	file_psg_v1_types_proto_init()
 	type x struct{}
@@ -625,7 +470,7 @@ func file_psg_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_psg_v1_node_proto_rawDesc), len(file_psg_v1_node_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

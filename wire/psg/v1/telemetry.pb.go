@@ -62,7 +62,10 @@ type NodeSample struct {
 	// and never used again in the session; the index of its metric in names; one
 	// more than that of its allocation, or 0 for the node itself; and how many units
 	// make 1 of the metric: 10 for tenths.
-	Declared      []uint32 `protobuf:"varint,16,rep,packed,name=declared,proto3" json:"declared,omitempty"`
+	Declared []uint32 `protobuf:"varint,16,rep,packed,name=declared,proto3" json:"declared,omitempty"`
+	// The node's devices: in each full sample, and when they have changed. Absent
+	// while nothing is known of them.
+	Inventory     *Inventory `protobuf:"bytes,17,opt,name=inventory,proto3" json:"inventory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -191,6 +194,13 @@ func (x *NodeSample) GetSlots() []*SampleSlot {
 func (x *NodeSample) GetDeclared() []uint32 {
 	if x != nil {
 		return x.Declared
+	}
+	return nil
+}
+
+func (x *NodeSample) GetInventory() *Inventory {
+	if x != nil {
+		return x.Inventory
 	}
 	return nil
 }
@@ -726,7 +736,7 @@ var File_psg_v1_telemetry_proto protoreflect.FileDescriptor
 
 const file_psg_v1_telemetry_proto_rawDesc = "" +
 	"\n" +
-	"\x16psg/v1/telemetry.proto\x12\x06psg.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x12psg/v1/types.proto\"\xdd\x03\n" +
+	"\x16psg/v1/telemetry.proto\x12\x06psg.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13psg/v1/device.proto\x1a\x12psg/v1/types.proto\"\x8e\x04\n" +
 	"\n" +
 	"NodeSample\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12*\n" +
@@ -745,7 +755,8 @@ const file_psg_v1_telemetry_proto_rawDesc = "" +
 	"\x0eforecast_units\x18\r \x03(\x12R\rforecastUnits\x12\x12\n" +
 	"\x04gone\x18\x0e \x03(\rR\x04gone\x12(\n" +
 	"\x05slots\x18\x0f \x03(\v2\x12.psg.v1.SampleSlotR\x05slots\x12\x1a\n" +
-	"\bdeclared\x18\x10 \x03(\rR\bdeclaredJ\x04\b\x01\x10\x02J\x04\b\x04\x10\x05R\x04nodeR\ametrics\"J\n" +
+	"\bdeclared\x18\x10 \x03(\rR\bdeclared\x12/\n" +
+	"\tinventory\x18\x11 \x01(\v2\x11.psg.v1.InventoryR\tinventoryJ\x04\b\x01\x10\x02J\x04\b\x04\x10\x05R\x04nodeR\ametrics\"J\n" +
 	"\n" +
 	"SampleSlot\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x03R\x06number\x12$\n" +
@@ -818,30 +829,32 @@ var file_psg_v1_telemetry_proto_goTypes = []any{
 	nil,                           // 8: psg.v1.Telemetry.MetricsEntry
 	nil,                           // 9: psg.v1.AllocTelemetry.MetricsEntry
 	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 11: google.protobuf.Duration
-	(*Resources)(nil),             // 12: psg.v1.Resources
+	(*Inventory)(nil),             // 11: psg.v1.Inventory
+	(*durationpb.Duration)(nil),   // 12: google.protobuf.Duration
+	(*Resources)(nil),             // 13: psg.v1.Resources
 }
 var file_psg_v1_telemetry_proto_depIdxs = []int32{
 	10, // 0: psg.v1.NodeSample.at:type_name -> google.protobuf.Timestamp
 	1,  // 1: psg.v1.NodeSample.slots:type_name -> psg.v1.SampleSlot
-	10, // 2: psg.v1.Telemetry.at:type_name -> google.protobuf.Timestamp
-	8,  // 3: psg.v1.Telemetry.metrics:type_name -> psg.v1.Telemetry.MetricsEntry
-	5,  // 4: psg.v1.Telemetry.allocs:type_name -> psg.v1.AllocTelemetry
-	4,  // 5: psg.v1.Stats.over_60s:type_name -> psg.v1.Summary
-	4,  // 6: psg.v1.Stats.over_5m:type_name -> psg.v1.Summary
-	9,  // 7: psg.v1.AllocTelemetry.metrics:type_name -> psg.v1.AllocTelemetry.MetricsEntry
-	7,  // 8: psg.v1.AllocTelemetry.projection:type_name -> psg.v1.Projection
-	10, // 9: psg.v1.Projection.at:type_name -> google.protobuf.Timestamp
-	11, // 10: psg.v1.Projection.horizon:type_name -> google.protobuf.Duration
-	12, // 11: psg.v1.Projection.mean:type_name -> psg.v1.Resources
-	12, // 12: psg.v1.Projection.upper:type_name -> psg.v1.Resources
-	3,  // 13: psg.v1.Telemetry.MetricsEntry.value:type_name -> psg.v1.Stats
-	6,  // 14: psg.v1.AllocTelemetry.MetricsEntry.value:type_name -> psg.v1.Use
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	11, // 2: psg.v1.NodeSample.inventory:type_name -> psg.v1.Inventory
+	10, // 3: psg.v1.Telemetry.at:type_name -> google.protobuf.Timestamp
+	8,  // 4: psg.v1.Telemetry.metrics:type_name -> psg.v1.Telemetry.MetricsEntry
+	5,  // 5: psg.v1.Telemetry.allocs:type_name -> psg.v1.AllocTelemetry
+	4,  // 6: psg.v1.Stats.over_60s:type_name -> psg.v1.Summary
+	4,  // 7: psg.v1.Stats.over_5m:type_name -> psg.v1.Summary
+	9,  // 8: psg.v1.AllocTelemetry.metrics:type_name -> psg.v1.AllocTelemetry.MetricsEntry
+	7,  // 9: psg.v1.AllocTelemetry.projection:type_name -> psg.v1.Projection
+	10, // 10: psg.v1.Projection.at:type_name -> google.protobuf.Timestamp
+	12, // 11: psg.v1.Projection.horizon:type_name -> google.protobuf.Duration
+	13, // 12: psg.v1.Projection.mean:type_name -> psg.v1.Resources
+	13, // 13: psg.v1.Projection.upper:type_name -> psg.v1.Resources
+	3,  // 14: psg.v1.Telemetry.MetricsEntry.value:type_name -> psg.v1.Stats
+	6,  // 15: psg.v1.AllocTelemetry.MetricsEntry.value:type_name -> psg.v1.Use
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_psg_v1_telemetry_proto_init() }
@@ -849,6 +862,7 @@ func file_psg_v1_telemetry_proto_init() {
 	if File_psg_v1_telemetry_proto != nil {
 		return
 	}
+	file_psg_v1_device_proto_init()
 	file_psg_v1_types_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
