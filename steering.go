@@ -90,6 +90,7 @@ type Verdict struct {
 	Hint     Hint       `json:"hint,omitempty"`     // nil when there is nothing to say
 	Hold     bool       `json:"hold,omitempty"`     // it must wait, holding nothing, until all of it has room
 	Waiting  []Refusal  `json:"waiting,omitempty"`  // of instances that have no room yet
+	Outside  bool       `json:"outside,omitempty"`  // its namespace is none in which work is placed: nothing else is said of it
 }
 
 // ManagedLabel is "false" on a workload that the orchestrator places by itself:

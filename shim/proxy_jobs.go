@@ -1,14 +1,11 @@
 package shim
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/hashicorp/nomad/api"
@@ -56,6 +53,10 @@ func (p *Proxy) register(w http.ResponseWriter, r *http.Request, _ string) {
 	} else {
 		request = psg.RequestID("plan/" + rand.Text())
 		verdicts, err = p.planner.Plan(r.Context(), request, reg.workloads)
+	}
+	if outside(verdicts) {
+		p.asSent(w, r, reg)
+		return
 	}
 	if !p.admitted(w, reg, verdicts, err) {
 		return
@@ -111,23 +112,6 @@ func (p *Proxy) admitted(w http.ResponseWriter, reg *registration, verdicts []ps
 	return true
 }
 
-// send forwards a registration and adds PSG's warnings to the answer. It
-// reports whether Nomad took it.
-func (p *Proxy) send(w http.ResponseWriter, r *http.Request, reg *registration, job *api.Job) bool {
-	body, err := reg.body(job)
-	if err != nil {
-		http.Error(w, "psg: "+err.Error(), http.StatusInternalServerError)
-		return false
-	}
-	answer := &recorder{header: http.Header{}}
-	plain := r.Clone(r.Context())
-	plain.Header.Del("Accept-Encoding") // the answer is read here
-	p.forward(answer, plain, body)
-	answer.warn(reg.warnings)
-	answer.replay(w)
-	return answer.code == http.StatusOK
-}
-
 // plan shows what a registration would do. The groups' steering is taken as it
 // stands, so that the difference shows the user's changes alone.
 func (p *Proxy) plan(w http.ResponseWriter, r *http.Request, _ string) {
@@ -136,6 +120,10 @@ func (p *Proxy) plan(w http.ResponseWriter, r *http.Request, _ string) {
 		return
 	}
 	verdicts, err := p.planner.Judge(r.Context(), reg.workloads)
+	if outside(verdicts) {
+		p.asSent(w, r, reg)
+		return
+	}
 	if !p.admitted(w, reg, verdicts, err) {
 		return
 	}
@@ -153,6 +141,10 @@ func (p *Proxy) validate(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	verdicts, err := p.planner.Judge(r.Context(), reg.workloads)
+	if outside(verdicts) {
+		p.asSent(w, r, reg)
+		return
+	}
 	if why := rejection(verdicts); err == nil && why != "" {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(api.JobValidateResponse{
@@ -234,58 +226,4 @@ func (p *Proxy) judged(w http.ResponseWriter, r *http.Request, id string, become
 		}
 	}
 	p.forward(w, r, body)
-}
-
-// recorder keeps an answer of Nomad's so that it can be changed.
-type recorder struct {
-	header http.Header
-	code   int
-	body   bytes.Buffer
-}
-
-func (a *recorder) Header() http.Header { return a.header }
-
-func (a *recorder) WriteHeader(code int) {
-	if code >= http.StatusOK {
-		a.code = code
-	}
-}
-
-func (a *recorder) Write(data []byte) (int, error) {
-	if a.code == 0 {
-		a.code = http.StatusOK
-	}
-	return a.body.Write(data)
-}
-
-// warn adds to the warnings of an answer that says yes.
-func (a *recorder) warn(warnings []string) {
-	if a.code != http.StatusOK || len(warnings) == 0 {
-		return
-	}
-	var answer map[string]json.RawMessage
-	if json.Unmarshal(a.body.Bytes(), &answer) != nil {
-		return
-	}
-	var already string
-	_ = json.Unmarshal(answer["Warnings"], &already) // absent: none
-	all := strings.TrimSpace(already + "\nPSG: " + strings.Join(warnings, "\nPSG: "))
-	told, err := json.Marshal(all)
-	if err != nil {
-		return
-	}
-	answer["Warnings"] = told
-	if changed, err := json.Marshal(answer); err == nil {
-		a.body.Reset()
-		a.body.Write(changed)
-		a.header.Set("Content-Length", strconv.Itoa(len(changed)))
-	}
-}
-
-func (a *recorder) replay(w http.ResponseWriter) {
-	for name, values := range a.header {
-		w.Header()[name] = values
-	}
-	w.WriteHeader(a.code)
-	_, _ = io.Copy(w, &a.body) // the caller may be gone
 }

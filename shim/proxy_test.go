@@ -26,6 +26,7 @@ type planner struct {
 	reject    string
 	hint      psg.Hint
 	hold      bool
+	outside   bool
 	judged    int
 	planned   int
 	abandoned int
@@ -37,7 +38,7 @@ func (p *planner) verdicts(workloads []psg.Workload) ([]psg.Verdict, error) {
 	}
 	var out []psg.Verdict
 	for _, w := range workloads {
-		v := psg.Verdict{Workload: w.ID, Hint: p.hint, Hold: p.hold}
+		v := psg.Verdict{Workload: w.ID, Hint: p.hint, Hold: p.hold, Outside: p.outside}
 		if p.reject != "" {
 			v.Rejected = []psg.Reason{{Source: "policy test", Text: p.reject}}
 		}

@@ -20,6 +20,7 @@ import (
 
 // registration is one job that somebody sends through the proxy.
 type registration struct {
+	sent      []byte         // the request as it came
 	raw       map[string]any // the whole request
 	key       string         // of the job in it
 	draft     *draft         // the job as it is sent on
@@ -38,7 +39,7 @@ func readRegistration(body []byte, r *http.Request) (*registration, error) {
 	if err != nil || doc.request == nil || doc.job.ID == nil || !gated(doc.job) {
 		return nil, nil
 	}
-	reg := &registration{namespace: namespaceOf(r.URL.Query(), doc.request)}
+	reg := &registration{sent: body, namespace: namespaceOf(r.URL.Query(), doc.request)}
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
 	if err := decoder.Decode(&reg.raw); err != nil {
@@ -195,6 +196,12 @@ func (p *Proxy) ask(r *http.Request, path, namespace string, into any) (found bo
 		return false, fmt.Errorf("ask nomad: read %s: %w", path, err)
 	}
 	return true, nil
+}
+
+// outside reports whether the controllers place nothing in the workloads'
+// namespace.
+func outside(verdicts []psg.Verdict) bool {
+	return slices.ContainsFunc(verdicts, func(v psg.Verdict) bool { return v.Outside })
 }
 
 // rejection is what policy has against any of the workloads, as Nomad prints

@@ -49,7 +49,7 @@ func TestWarnExposed_NamesEachFaceThatTheNetworkReaches(t *testing.T) {
 
 // A page in a browser can post text to loopback unasked; JSON it cannot.
 func TestRegistrations_TakeJSONOnly(t *testing.T) {
-	face := httptest.NewServer(withRegistrations(http.NotFoundHandler(), nil))
+	face := httptest.NewServer(withRegistrations(http.NotFoundHandler(), nil, nil))
 	defer face.Close()
 	for _, path := range []string{"/v1/register/judge", "/v1/register/plan", "/v1/register/abandon", "/v1/node/n1/rebalance"} {
 		for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", ""} {

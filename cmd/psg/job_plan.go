@@ -34,7 +34,8 @@ func jobPlanCommand() *command {
 Prints what would change if the job in FILE were registered, as Nomad sees it and
 without what PSG adds, then for each group that PSG places where its instances
 would go now, or why they would wait. Nothing is changed or reserved. A job that
-policy rejects is refused with the reasons.`,
+policy rejects is refused with the reasons. One of a namespace in which the
+controllers place no jobs is Nomad's alone.`,
 		files:   "*.hcl",
 		failure: exitPlanFailed,
 		exits:   "0 no allocation would be created or destroyed, 1 some would, 255 failed or wrong command line",
@@ -96,17 +97,24 @@ func (p *jobPlan) run(c *command, args []string) error {
 
 // preview asks the controller where the job's instances would go.
 func (p *jobPlan) preview(ctx context.Context, job *api.Job) ([]psg.Verdict, error) {
-	own := *job
-	own.Namespace = &p.nomad.namespace
-	t, err := shim.TranslateJob(&own)
+	workloads, err := workloadsOf(job, p.nomad.namespace)
 	if err != nil {
 		return nil, err
 	}
-	return newPlanClient(strings.Split(string(p.at), ",")).Preview(ctx, t.Workloads)
+	return newPlanClient(strings.Split(string(p.at), ",")).Preview(ctx, workloads)
 }
 
-// managedJob reports whether PSG places any group of a job.
+// managedJob reports whether PSG places any group of a job, if it does in the
+// job's namespace.
 func managedJob(job *api.Job) bool { return shim.Managed(job) }
+
+// workloadsOf are those of a job that is for a namespace.
+func workloadsOf(job *api.Job, namespace string) ([]psg.Workload, error) {
+	own := *job
+	own.Namespace = &namespace
+	t, err := shim.TranslateJob(&own)
+	return t.Workloads, err
+}
 
 // moves reports whether a plan creates or destroys an allocation.
 func moves(plan *api.PlanAnnotations) bool {
@@ -150,6 +158,10 @@ func (p *jobPlan) show(w io.Writer, job *api.Job, result *planned) error {
 }
 
 func showPreview(p *printer, v *psg.Verdict, verbose bool) {
+	if v.Outside {
+		p.line("- group %q: none, PSG places no jobs in namespace %q", v.Workload.Group, v.Workload.Namespace)
+		return
+	}
 	for _, node := range sortedKeys(v.Hint) {
 		p.line("- group %q: %d on node %s", v.Workload.Group, v.Hint[node], shortened(string(node), verbose))
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/nomad/api"
@@ -34,7 +36,8 @@ func jobRunCommand() *command {
 		help: `
 Registers a Nomad job, HCL or JSON, from FILE, or from standard input for "-", as
 psg shim proxy would: policy judges it, and a refusal is printed as Nomad prints
-errors; what is admitted is planned, and registered where PSG wants it. Then
+errors; what is admitted is planned, and registered where PSG wants it. A job of a
+namespace in which the controllers place no jobs is registered as it is. Then
 follows until Nomad has evaluated it and each of its instances has an answer.
 
 HCL is parsed by Nomad, so that functions that read files are not there.
@@ -57,6 +60,8 @@ type jobRun struct {
 	preserve bool
 	index    int64
 	wait     time.Duration
+
+	places bool // PSG places the job, as far as is known
 }
 
 func (r *jobRun) define(flags *flag.FlagSet) {
@@ -97,6 +102,7 @@ func (r *jobRun) run(c *command, args []string) error {
 	}
 	waiting := false
 	if registered.EvalID != "" && !r.detach {
+		r.places = r.placed(c.ctx, job)
 		if waiting, err = r.follow(c.ctx, client, job, &result); err != nil {
 			return err
 		}
@@ -156,12 +162,26 @@ func (r *jobRun) follow(ctx context.Context, client *api.Client, job *api.Job, i
 	}
 }
 
+// placed reports whether PSG places the job: any group of it, and any jobs in its
+// namespace. It does if that cannot be told.
+func (r *jobRun) placed(ctx context.Context, job *api.Job) bool {
+	if !managedJob(job) {
+		return false
+	}
+	workloads, err := workloadsOf(job, r.nomad.namespace)
+	if err != nil {
+		return true
+	}
+	verdicts, err := newPlanClient(strings.Split(string(r.at), ",")).Judge(ctx, workloads)
+	return err != nil || !slices.ContainsFunc(verdicts, func(v psg.Verdict) bool { return v.Outside })
+}
+
 // stand is where the job's instances stand, whether each has an answer, and
 // whether one that is wanted has no place.
 func (r *jobRun) stand(ctx context.Context, rest *rpc.RESTClient, job *api.Job) (asks []psg.AskStatus, answered, waits bool) {
 	all, err := rest.Asks(ctx, r.nomad.namespace, *job.ID)
 	if err != nil {
-		return []psg.AskStatus{}, false, true
+		return []psg.AskStatus{}, !r.places, r.places
 	}
 	asks, answered = []psg.AskStatus{}, true
 	for _, status := range all {
@@ -172,7 +192,7 @@ func (r *jobRun) stand(ctx context.Context, rest *rpc.RESTClient, job *api.Job) 
 		waits = waits || status.Placement == nil
 		answered = answered && (status.Placement != nil || status.Refusal != nil)
 	}
-	return asks, answered && (len(asks) > 0 || !managedJob(job)), waits
+	return asks, answered && (len(asks) > 0 || !r.places), waits
 }
 
 func (r *jobRun) show(w io.Writer, job *api.Job, result *ran) error {

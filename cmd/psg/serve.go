@@ -131,7 +131,7 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 		return rpc.NewServer(decider, decider).Moving(decider).Preempting(decider).Guarded(config.tokens).Serve(ctx, grpcListener, config.tls)
 	})
 	group.Go(func() error {
-		return rpc.ServeREST(ctx, httpListener, config.guarded(withPolicies(withRegistrations(withOrders(rpc.REST(config.reader(decider), head, rules, steeringOf(decider), reportMetrics{agents}), agents), decider), rules, decider, config.log)))
+		return rpc.ServeREST(ctx, httpListener, config.guarded(withPolicies(withRegistrations(withOrders(rpc.REST(config.reader(decider), head, rules, steeringOf(decider), reportMetrics{agents}), agents), decider, config.namespaces), rules, decider, config.log)))
 	})
 	group.Go(func() error { return ended(ctx, observe(ctx, transport, decider.Observe, config.log)) })
 	group.Go(func() error { return reloading(ctx, reload, rules, config.log, decider) })

@@ -11,6 +11,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -35,8 +36,22 @@ type planRequest struct {
 // maxPlanRequest bounds one question, in bytes.
 const maxPlanRequest = 64 << 20
 
-// withRegistrations adds what the proxy asks to the controller's REST face.
-func withRegistrations(rest http.Handler, decider *controller.Controller) http.Handler {
+// outside says, of workloads of a namespace that is none of these, that nothing
+// is placed there; nothing of others, nor when no namespaces are given.
+func outside(namespaces []string, workloads []psg.Workload) (verdicts []psg.Verdict) {
+	stranger := func(w psg.Workload) bool { return !slices.Contains(namespaces, w.ID.Namespace) }
+	if len(namespaces) == 0 || !slices.ContainsFunc(workloads, stranger) {
+		return nil
+	}
+	for i := range workloads {
+		verdicts = append(verdicts, psg.Verdict{Workload: workloads[i].ID, Outside: true})
+	}
+	return verdicts
+}
+
+// withRegistrations adds what the proxy asks to the REST face of a controller that
+// places jobs in some namespaces, or in all if none are given.
+func withRegistrations(rest http.Handler, decider *controller.Controller, namespaces []string) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", rest)
 	mux.HandleFunc("GET /v1/blocked", func(w http.ResponseWriter, r *http.Request) {
@@ -50,6 +65,10 @@ func withRegistrations(rest http.Handler, decider *controller.Controller) http.H
 			var request planRequest
 			if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxPlanRequest)).Decode(&request); err != nil {
 				rpc.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
+				return
+			}
+			if verdicts := outside(namespaces, request.Workloads); verdicts != nil {
+				rpc.WriteJSON(w, http.StatusOK, verdicts)
 				return
 			}
 			value, err := answer(r.Context(), request)

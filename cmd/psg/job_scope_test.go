@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const strangerJob = `{"ID":"web","Namespace":"other","Datacenters":["dc1"],"TaskGroups":[{"Name":"g","Count":2,"Tasks":[
+	{"Name":"gate","Driver":"psg","Lifecycle":{"Hook":"prestart"}},{"Name":"main","Driver":"docker"}]}]}`
+
+// takingNomad takes every registration, and remembers what jobs it was sent.
+func takingNomad(t *testing.T) (address string, jobs *[]map[string]any) {
+	jobs = new([]map[string]any)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			var sent struct{ Job map[string]any }
+			body, _ := io.ReadAll(r.Body)
+			if err := json.Unmarshal(body, &sent); err != nil {
+				t.Errorf("sent %s: %v", body, err)
+			}
+			*jobs = append(*jobs, sent.Job)
+		}
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/v1/evaluation/"):
+			io.WriteString(w, `{"ID":"e1","Status":"complete"}`)
+		case r.Method == http.MethodGet:
+			http.Error(w, "job not found", http.StatusNotFound)
+		default:
+			io.WriteString(w, `{"EvalID":"e1","JobModifyIndex":7}`)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, jobs
+}
+
+func TestJob_OfANamespaceThatIsNotPlacedGoesThroughAsItIs(t *testing.T) {
+	asks := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "[]") })
+	face := httptest.NewServer(withRegistrations(asks, nil, []string{"ml", "default"}))
+	defer face.Close()
+	nomad, jobs := takingNomad(t)
+	t.Setenv("PSG_ADDR", face.URL)
+	t.Setenv("NOMAD_ADDR", nomad)
+	file := filepath.Join(t.TempDir(), "job.json")
+	if err := os.WriteFile(file, []byte(strangerJob), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"run", "plan"} {
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), []string{"job", command, file}, &out, &errs); code != exitOK {
+			t.Fatalf("psg job %s: exit code %d, %s%s", command, code, &out, &errs)
+		}
+		if want := `no jobs are placed in namespace "other"`; !strings.Contains(out.String(), want) {
+			t.Errorf("psg job %s does not say %q:\n%s", command, want, &out)
+		}
+	}
+	for _, job := range *jobs {
+		group := job["TaskGroups"].([]any)[0].(map[string]any)
+		if group["Spreads"] != nil || group["Constraints"] != nil || job["Constraints"] != nil {
+			t.Errorf("registered as %v", job)
+		}
+	}
+	if len(*jobs) != 2 {
+		t.Errorf("sent %d times, want 2", len(*jobs))
+	}
+}
