@@ -22,6 +22,9 @@ func (r *Recorder) Cut(at time.Time) psg.Sample {
 	} else {
 		r.cutChanges(&sample, now)
 	}
+	if sample.Full || r.found {
+		sample.Inventory, r.found = r.inventory, false
+	}
 	r.declared, r.changed, r.gone = r.declared[:0], r.changed[:0], nil
 	if last := len(r.due) - 1; last >= 0 {
 		sample.Slots, r.due = []psg.Slot{r.due[last]}, r.due[:last]

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,17 +72,52 @@ func TestFold_RefusesWhatNoRecorderSays(t *testing.T) {
 		"slot's bytes":   func(s *psg.Sample) { s.Slots = []psg.Slot{{Data: []byte{255}}} },
 		"many slots":     func(s *psg.Sample) { s.Slots = make([]psg.Slot, keptSlots+1) },
 		"many of a kind": func(s *psg.Sample) { s.Gone = make([]psg.SeriesID, maxSeries+1) },
+		"far ahead":      func(s *psg.Sample) { s.At = s.At.Add(maxAhead + time.Second) },
+		"many devices":   func(s *psg.Sample) { s.Inventory = &psg.Inventory{Devices: make([]psg.Device, maxDevices+1)} },
+		"same device": func(s *psg.Sample) {
+			s.Inventory = &psg.Inventory{Devices: []psg.Device{{ID: "GPU-a"}, {ID: "GPU-a"}}}
+		},
+		"device's memory": func(s *psg.Sample) {
+			s.Inventory = &psg.Inventory{Devices: []psg.Device{{ID: "GPU-a", MemoryMB: -1}}}
+		},
+		"long attribute": func(s *psg.Sample) {
+			long := map[string]string{"health": strings.Repeat("x", maxName+1)}
+			s.Inventory = &psg.Inventory{Devices: []psg.Device{{ID: "GPU-a", Attributes: long}}}
+		},
 	} {
 		s := hostileSample(1, 2, 5)
 		spoil(&s)
 		w := NewWindows()
-		if err := w.Fold(s, s.At); !errors.Is(err, psg.ErrInvalid) {
+		if err := w.Fold(s, good.At); !errors.Is(err, psg.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if len(w.nodes) > 0 {
 			t.Errorf("%s: some of it was folded", name)
 		}
+		if w.Refused() != 1 {
+			t.Errorf("%s: %d are counted", name, w.Refused())
+		}
 	}
 	w := NewWindows()
 	fold(t, w, good)
+}
+
+// TestFold_ASampleOfTheFarFutureStallsNothing: one that is dated years ahead must
+// not keep what follows out of the windows.
+func TestFold_ASampleOfTheFarFutureStallsNothing(t *testing.T) {
+	w := NewWindows()
+	fold(t, w, hostileSample(1, 1, 5))
+	future := hostileSample(2, 1, 900)
+	future.At = origin.Add(10 * 365 * 24 * time.Hour)
+	if err := w.Fold(future, origin.Add(time.Second)); !errors.Is(err, psg.ErrInvalid) {
+		t.Errorf("a sample of the far future: %v", err)
+	}
+	for i := range 100 {
+		s := hostileSample(uint64(i+3), 1, int64(i))
+		s.At = origin.Add(time.Duration(i) * SlotSpan)
+		fold(t, w, s)
+	}
+	if got := observed(t, w).Telemetry.Metrics["a"]; got.Last != 99 || got.Max != 99 {
+		t.Errorf("the last is %v, at most %v in 10 s: want 99", got.Last, got.Max)
+	}
 }

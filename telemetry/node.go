@@ -26,6 +26,9 @@ type node struct {
 	slots     []psg.Slot // whole ones, ascending by number
 	stale     bool       // the series' longer windows are of other slots
 
+	inventory *psg.Inventory // nil: not known
+	foundAt   uint64         // sequence of the sample that told it
+
 	allocs     allocs
 	projection *psg.Projection
 	projected  bool // projection is of the forecasts that have arrived
@@ -94,6 +97,9 @@ func (n *node) fold(s *psg.Sample, kindOf func(psg.Declared) *kind, sizes mappin
 	}
 	for _, slot := range s.Slots {
 		n.keep(slot)
+	}
+	if s.Inventory != nil && s.Sequence > n.foundAt {
+		n.inventory, n.foundAt = s.Inventory, s.Sequence
 	}
 }
 

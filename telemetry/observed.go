@@ -60,7 +60,7 @@ func (n *node) observed(id psg.NodeID, d *desk) psg.NodeObserved {
 		metrics[s.kind.metric] = n.stats(s, earlier, d.merge)
 	}
 	seen := psg.Telemetry{At: n.at, Metrics: metrics, Allocs: n.allocs.telemetry(n.at)}
-	return psg.NodeObserved{Node: id, Telemetry: seen, Projection: n.projection}
+	return psg.NodeObserved{Node: id, Telemetry: seen, Projection: n.projection, Inventory: n.inventory}
 }
 
 // leastShare is what the open slot counts for when it has just begun.

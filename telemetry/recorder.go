@@ -68,6 +68,9 @@ type Recorder struct {
 	gone     []psg.SeriesID // kept until the next Cut
 	changed  []*Series      // those with news
 
+	inventory *psg.Inventory // nil: not known
+	found     bool           // inventory is news
+
 	slots     []psg.Slot // whole ones, oldest first
 	due       []psg.Slot // of them those that are still to be sent, newest last
 	full      bool       // the next Cut is full
@@ -129,6 +132,14 @@ func (r *Recorder) Forget(alloc psg.AllocID) {
 			s.recorder = nil
 			delete(r.handles, n)
 		}
+	}
+}
+
+// PutDevices takes every device that is on the node now, by ID. They are the
+// Recorder's from then on.
+func (r *Recorder) PutDevices(devices []psg.Device) {
+	if r.inventory == nil || !slices.EqualFunc(r.inventory.Devices, devices, psg.Device.Equal) {
+		r.inventory, r.found = &psg.Inventory{Devices: devices}, true
 	}
 }
 

@@ -78,3 +78,41 @@ func TestForget_KeepsNothingOfASeries(t *testing.T) {
 		t.Error("the same series again, which counts for nothing")
 	}
 }
+
+// TestInventory_IsToldInFullSamplesAndWhenItChanges: a reader that missed samples,
+// or hears them in disorder, ends with the last one that was told.
+func TestInventory_IsToldInFullSamplesAndWhenItChanges(t *testing.T) {
+	r, w := newRecorder(t, Config{}), NewWindows()
+	at := origin
+	cut := func() psg.Sample {
+		r.Node("load_1m").Put(at, 1)
+		sample := r.Cut(at)
+		at = at.Add(200 * time.Millisecond)
+		return sample
+	}
+	card := func(healthy bool) []psg.Device { return []psg.Device{{ID: "GPU-a", Healthy: healthy}} }
+	if first := cut(); first.Inventory != nil {
+		t.Errorf("told %+v before anything was known", first.Inventory)
+	}
+	r.PutDevices(card(true))
+	told := cut()
+	r.PutDevices(card(true))
+	if again := cut(); told.Inventory == nil || again.Inventory != nil {
+		t.Errorf("told %+v, and unchanged %+v", told.Inventory, again.Inventory)
+	}
+	r.PutDevices(card(false))
+	changed := cut()
+	r.Resync()
+	full := cut()
+	for _, sample := range []psg.Sample{full, changed, told, changed} {
+		fold(t, w, sample)
+	}
+	if got := observed(t, w).Inventory; got == nil || len(got.Devices) != 1 || got.Devices[0].Healthy {
+		t.Errorf("known are %+v", got)
+	}
+	r.PutDevices(nil)
+	fold(t, w, cut())
+	if got := observed(t, w).Inventory; got == nil || len(got.Devices) > 0 {
+		t.Errorf("after the card is gone: %+v", got)
+	}
+}

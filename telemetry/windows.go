@@ -3,7 +3,6 @@ package telemetry
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -19,9 +18,15 @@ const (
 	maxKinds    = 4096    // names that nodes share; further ones are kept by each node
 	maxName     = 256     // bytes of a metric's name or an allocation's ID
 	maxHeard    = 1 << 18 // values of a node's own series that are kept in one slot
+	maxDevices  = 1024    // of one node: cards that are cut in parts are many
+	maxFacts    = 64      // attributes, or profiles, of one device
 	// usualChanges is how many values of one series in a slot the memory is kept for.
 	usualChanges = 128
 )
+
+// maxAhead is by how much a node's clock may be ahead of the reader's: what is
+// dated later would keep all that follows it out of the windows until then.
+const maxAhead = 5 * time.Minute
 
 // silentAfter is how long a session must have been silent before one that began
 // earlier, by a clock that was set back, takes its place.
@@ -35,6 +40,7 @@ type Windows struct {
 	changed map[psg.NodeID]*node // since they were last taken
 	kinds   map[kind]*kind       // the same ones for all nodes
 	desk    *desk
+	refused uint64 // samples
 }
 
 // kind is what series of several nodes have in common.
@@ -57,14 +63,17 @@ func NewWindows() *Windows {
 // that was folded before, or that says nothing new, changes nothing. An error
 // says that a sample makes no sense: nothing of it was folded.
 func (w *Windows) Fold(s psg.Sample, arrived time.Time) error {
-	if err := check(&s); err != nil {
-		return fmt.Errorf("sample %d of node %q: %w", s.Sequence, s.Node, err)
-	}
+	err := check(&s, arrived)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if err != nil {
+		w.refused++
+		return fmt.Errorf("sample %d of node %q: %w", s.Sequence, s.Node, err)
+	}
 	n := w.nodes[s.Node]
 	switch {
 	case n == nil && len(w.nodes) >= maxNodes:
+		w.refused++
 		return fmt.Errorf("sample of node %q: %d nodes are known already: %w", s.Node, maxNodes, psg.ErrBusy)
 	case n == nil || n.session < s.Session || n.session > s.Session && arrived.Sub(n.arrived) > silentAfter:
 		n = newNode(s.Session)
@@ -76,6 +85,13 @@ func (w *Windows) Fold(s psg.Sample, arrived time.Time) error {
 	n.fold(&s, w.kindOf, w.desk.merge.sizes)
 	w.changed[s.Node] = n
 	return nil
+}
+
+// Refused is how many samples Fold has refused.
+func (w *Windows) Refused() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.refused
 }
 
 // Take returns what is now known of each node that has said something since the
@@ -145,57 +161,4 @@ func (w *Windows) kindOf(d psg.Declared) *kind {
 		}
 	}
 	return known
-}
-
-// check reports what is wrong with a sample.
-func check(s *psg.Sample) error {
-	switch {
-	case s.Node == "":
-		return fmt.Errorf("no node: %w", psg.ErrInvalid)
-	case s.Sequence == 0 || s.Sequence >= math.MaxUint32:
-		return fmt.Errorf("sequence: %w", psg.ErrInvalid)
-	case s.At.IsZero():
-		return fmt.Errorf("no time: %w", psg.ErrInvalid)
-	case max(len(s.Declared), len(s.Values), len(s.Uses), len(s.Forecasts), len(s.Gone)) > maxSeries:
-		return fmt.Errorf("more than %d series: %w", maxSeries, psg.ErrInvalid)
-	case len(s.Slots) > keptSlots:
-		return fmt.Errorf("%d slots, of which %d are kept: %w", len(s.Slots), keptSlots, psg.ErrInvalid)
-	}
-	for _, d := range s.Declared {
-		if d.ID == 0 || d.Scale == 0 || d.Metric == "" || len(d.Metric) > maxName || len(d.Alloc) > maxName {
-			return fmt.Errorf("declared series %d is %q of %q in units of 1/%d: %w", d.ID, d.Metric, d.Alloc, d.Scale, psg.ErrInvalid)
-		}
-	}
-	for _, v := range s.Values {
-		if v.Units > maxUnits || v.Units < -maxUnits {
-			return fmt.Errorf("series %d is %d units: %w", v.Series, v.Units, psg.ErrInvalid)
-		}
-	}
-	for _, u := range s.Uses {
-		if most, least := max(u.Mean, u.Max, u.P95), min(u.Mean, u.Max, u.P95); most > maxUnits || least < -maxUnits {
-			return fmt.Errorf("use of series %d is %d..%d units: %w", u.Series, least, most, psg.ErrInvalid)
-		}
-	}
-	for _, f := range s.Forecasts {
-		if min(f.Mean, f.Upper) < 0 || max(f.Mean, f.Upper) > psg.MaxQuantity {
-			return fmt.Errorf("forecast of series %d is %d to %d: %w", f.Series, f.Mean, f.Upper, psg.ErrInvalid)
-		}
-	}
-	return checkSlots(s)
-}
-
-func checkSlots(s *psg.Sample) error {
-	open := floor(s.At)
-	for _, slot := range s.Slots {
-		switch {
-		case slot.Number >= open:
-			return fmt.Errorf("slot %d is not over in slot %d: %w", slot.Number, open, psg.ErrInvalid)
-		case len(slot.Data) > maxSlotSize:
-			return fmt.Errorf("slot %d has %d bytes: %w", slot.Number, len(slot.Data), psg.ErrInvalid)
-		}
-		if err := checkSlot(slot.Data); err != nil {
-			return fmt.Errorf("slot %d: %w", slot.Number, err)
-		}
-	}
-	return nil
 }
