@@ -40,9 +40,12 @@ func (c *Controller) takeIn(taken batch, now time.Time) []psg.Delta {
 		if err := c.state.Fold(seen, c.state.Sequence()); err == nil {
 			c.engine.Apply(seen)
 		}
+		if d, news := c.found(seen); news {
+			take(d)
+		}
 	}
 	for _, d := range taken.deltas {
-		take(d)
+		take(c.joined(d))
 		if asked, ok := d.(psg.Asked); ok && asked.Ask.Started {
 			if status := c.state.Ask(asked.Ask.ID); status != nil && startIsNews(status) {
 				take(c.startedUnasked(asked.Ask, now))
