@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/psgrid/psg"
 )
@@ -27,22 +28,32 @@ func (c *Controller) lookBlocked(ctx context.Context, to Orchestrator) {
 }
 
 // Blocked counts, by reason, what the orchestrator could not place when it was
-// last looked at, which is twice a minute. It is not to be changed.
+// last looked at, which is twice a minute. It is nil while this controller does
+// not know, and not to be changed.
 func (c *Controller) Blocked() map[psg.BlockReason]int {
 	c.steers.mu.Lock()
 	defer c.steers.mu.Unlock()
 	return c.steers.blocked
 }
 
-// Blockages are those of one job.
-func (c *Controller) Blockages(job psg.JobID) []psg.Blockage {
+// Blockages are those of one job; there are none where nothing steers.
+//
+// Errors: psg.ErrNotLeader, psg.ErrUnavailable (the orchestrator has yet to
+// answer).
+func (c *Controller) Blockages(job psg.JobID) ([]psg.Blockage, error) {
+	if err := c.mustLead(); err != nil {
+		return nil, err
+	}
 	c.steers.mu.Lock()
 	defer c.steers.mu.Unlock()
+	if c.steers.to != nil && c.steers.blocked == nil {
+		return nil, fmt.Errorf("what is blocked has yet to be looked at: %w", psg.ErrUnavailable)
+	}
 	found := []psg.Blockage{}
 	for _, one := range c.steers.blockages {
 		if one.Job == job {
 			found = append(found, one)
 		}
 	}
-	return found
+	return found, nil
 }

@@ -80,8 +80,32 @@ func TestSteer_CountsWhatIsBlockedByReason(t *testing.T) {
 	if got := w.Blocked(); got[psg.BlockedByHold] != 2 || got[psg.BlockedByQuota] != 1 {
 		t.Errorf("blocked %v, want what was seen last", got)
 	}
-	if of := w.Blockages(psg.JobID{Job: "a"}); len(of) != 1 || of[0].Reason != psg.BlockedByQuota {
-		t.Errorf("of one job: %+v", of)
+	if of, err := w.Blockages(psg.JobID{Job: "a"}); err != nil || len(of) != 1 || of[0].Reason != psg.BlockedByQuota {
+		t.Errorf("of one job: %+v, %v", of, err)
+	}
+}
+
+func TestBlockages_OnlyWhereTheyAreKnown(t *testing.T) {
+	w := newWorld(t, tempLog(t), jobs{})
+	job := psg.JobID{Job: "a"}
+	if of, err := w.Blockages(job); err != nil || of == nil || len(of) > 0 {
+		t.Errorf("where nothing steers: %+v, %v; want none", of, err)
+	}
+	nomad := &director{refuse: errors.New("Nomad is away")}
+	w.steers.open(nomad)
+	w.lookBlocked(t.Context(), nomad)
+	if of, err := w.Blockages(job); !errors.Is(err, psg.ErrUnavailable) || w.Blocked() != nil {
+		t.Errorf("before Nomad has answered: %+v, %v; metrics %v", of, err, w.Blocked())
+	}
+	nomad.refuse, nomad.blocked = nil, []psg.Blockage{{Job: job, Reason: psg.BlockedByQuota}}
+	w.lookBlocked(t.Context(), nomad)
+	if of, err := w.Blockages(job); err != nil || len(of) != 1 {
+		t.Errorf("%+v, %v; want one", of, err)
+	}
+	w.steers.close()
+	w.resign()
+	if of, err := w.Blockages(job); !errors.Is(err, psg.ErrNotLeader) || w.Blocked() != nil {
+		t.Errorf("without the lead: %+v, %v; metrics %v", of, err, w.Blocked())
 	}
 }
 

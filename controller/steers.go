@@ -75,8 +75,7 @@ func (s *steers) open(to Orchestrator) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.to, s.records, s.finished = to, nil, nil
-	s.blocked, s.blockages = nil, nil
-	clear(s.landings)
+	s.forget()
 	clear(s.jobs)
 	clear(s.shifts)
 }
@@ -85,6 +84,13 @@ func (s *steers) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.to = nil
+	s.forget()
+}
+
+// forget drops what readers are shown: another leader knows better from now on.
+func (s *steers) forget() {
+	s.blocked, s.blockages = nil, nil
+	clear(s.landings)
 }
 
 func (s *steers) orchestrator() Orchestrator {

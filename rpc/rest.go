@@ -50,7 +50,9 @@ type Troubled interface{ Troubles() []string }
 //	GET /v1/ask/{id}          psg.AskStatus; an allocation ID is its ask's
 //	GET /metrics              Prometheus
 //
-// An error is {"error": "…"} with the status that fits. The metrics are those of
+// An error is {"error": "…"} with the status that fits, 503 while the controller
+// has yet to read the ledger: it knows nothing, which is not the same as that
+// there is nothing. The metrics are those of
 // the controller and of more.
 func REST(reader Reader, more ...prometheus.Collector) http.Handler {
 	mux := http.NewServeMux()
@@ -62,6 +64,14 @@ func REST(reader Reader, more ...prometheus.Collector) http.Handler {
 				return
 			}
 			WriteJSON(w, http.StatusOK, value)
+		})
+	}
+	known := func(pattern string, answer func(*http.Request) (any, error)) {
+		get(pattern, func(r *http.Request) (any, error) {
+			if at := position(reader); at.Sequence == 0 {
+				return nil, fmt.Errorf("this controller has yet to read the ledger: %w", psg.ErrUnavailable)
+			}
+			return answer(r)
 		})
 	}
 	get("/v1/status", func(*http.Request) (any, error) { return position(reader), nil })
@@ -78,15 +88,15 @@ func REST(reader Reader, more ...prometheus.Collector) http.Handler {
 		}
 		return at.Leader, nil
 	})
-	get("/v1/nodes", func(*http.Request) (any, error) { return list(reader.Snapshot().Nodes), nil })
-	get("/v1/node/{id}", func(r *http.Request) (any, error) {
+	known("/v1/nodes", func(*http.Request) (any, error) { return list(reader.Snapshot().Nodes), nil })
+	known("/v1/node/{id}", func(r *http.Request) (any, error) {
 		return one("node", reader.Snapshot().Nodes, r.PathValue("id"), func(n psg.Node) string { return string(n.ID) })
 	})
-	get("/v1/workloads", func(*http.Request) (any, error) { return list(reader.Snapshot().Workloads), nil })
-	get("/v1/asks", func(r *http.Request) (any, error) {
+	known("/v1/workloads", func(*http.Request) (any, error) { return list(reader.Snapshot().Workloads), nil })
+	known("/v1/asks", func(r *http.Request) (any, error) {
 		return list(ofJob(reader.Asks(), r.URL.Query())), nil
 	})
-	get("/v1/ask/{id}", func(r *http.Request) (any, error) {
+	known("/v1/ask/{id}", func(r *http.Request) (any, error) {
 		return one("allocation", reader.Asks(), r.PathValue("id"), func(s psg.AskStatus) string { return string(s.Ask.ID) })
 	})
 	metrics := prometheus.NewRegistry()

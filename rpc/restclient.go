@@ -22,7 +22,8 @@ type RESTClient struct {
 }
 
 // NewRESTClient returns a client for an address such as http://127.0.0.1:4681,
-// or several, separated by commas: the first that answers is asked.
+// or several, separated by commas: the first that answers, and is able to, is
+// asked.
 func NewRESTClient(list string) (*RESTClient, error) {
 	addresses := strings.Split(list, ",")
 	for i, address := range addresses {
@@ -87,7 +88,7 @@ func fetch[T any](ctx context.Context, c *RESTClient, path string) (T, error) {
 	return value, nil
 }
 
-// get asks the first controller that is there.
+// get asks the first controller that is there and has read the ledger.
 func (c *RESTClient) get(ctx context.Context, path string) (*http.Response, error) {
 	var errs []error
 	for _, address := range c.addresses {
@@ -96,6 +97,10 @@ func (c *RESTClient) get(ctx context.Context, path string) (*http.Response, erro
 			return nil, err
 		}
 		response, err := c.http.Do(request)
+		if err == nil && response.StatusCode == http.StatusServiceUnavailable {
+			err = refusal(response)
+			response.Body.Close()
+		}
 		if err == nil {
 			return response, nil
 		}

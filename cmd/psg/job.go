@@ -85,9 +85,9 @@ the last half minute.`,
 			if err != nil {
 				return err
 			}
-			blocked, err := blockages(c.ctx, at, namespace, args[0])
-			if err != nil {
-				return err
+			blocked, unknown := blockages(c.ctx, at, namespace, args[0])
+			if unknown != nil && (len(asks) == 0 || !errors.Is(unknown, psg.ErrUnavailable)) {
+				return unknown
 			}
 			if len(asks) == 0 && len(blocked) == 0 {
 				return fmt.Errorf("no instance of job %q in namespace %q has asked for a place", args[0], namespace)
@@ -97,7 +97,7 @@ the last half minute.`,
 				for i := range asks {
 					errs = append(errs, explain(w, &asks[i]))
 				}
-				return errors.Join(append(errs, explainBlocked(w, blocked))...)
+				return errors.Join(append(errs, explainBlocked(w, blocked, unknown))...)
 			})
 		},
 	}

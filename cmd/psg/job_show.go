@@ -59,9 +59,13 @@ func tally(states map[psg.State]int) string {
 	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
-// explainBlocked writes what Nomad's blocked evaluations wait for.
-func explainBlocked(w io.Writer, blocked []psg.Blockage) error {
+// explainBlocked writes what Nomad's blocked evaluations wait for, or why that is
+// not known.
+func explainBlocked(w io.Writer, blocked []psg.Blockage, unknown error) error {
 	p := &printer{w: w}
+	if unknown != nil {
+		p.line("blocked in Nomad\tnot known: %v", unknown)
+	}
 	for _, b := range blocked {
 		p.line("blocked in Nomad\t%s\t%s: %s", b.Group, b.Reason, b.Text)
 	}

@@ -56,7 +56,12 @@ func withRegistrations(rest http.Handler, decider *controller.Controller, namesp
 	mux.Handle("/", rest)
 	mux.HandleFunc("GET /v1/blocked", func(w http.ResponseWriter, r *http.Request) {
 		of := psg.JobID{Namespace: cmp.Or(r.URL.Query().Get("namespace"), "default"), Job: r.URL.Query().Get("job")}
-		rpc.WriteJSON(w, http.StatusOK, decider.Blockages(of))
+		found, err := decider.Blockages(of)
+		if err != nil {
+			rpc.WriteError(w, err)
+			return
+		}
+		rpc.WriteJSON(w, http.StatusOK, found)
 	})
 	mux.Handle("POST /v1/node/{id}/rebalance", jsonOnly(rebalance(decider)))
 	mux.Handle("POST /v1/preempt", jsonOnly(preempt(decider)))

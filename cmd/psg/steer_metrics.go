@@ -49,6 +49,9 @@ func (s steering) Collect(out chan<- prometheus.Metric) {
 	tell(movesDesc, prometheus.CounterValue, float64(f.GivenUp), "given_up")
 	tell(gapDesc, prometheus.CounterValue, f.Gap.Seconds())
 	blocked := s.blocked()
+	if blocked == nil {
+		return // a standby knows neither this nor the next
+	}
 	for _, reason := range []psg.BlockReason{
 		psg.BlockedByHold, psg.BlockedByResources, psg.BlockedByConstraint, psg.BlockedByQuota,
 		psg.BlockedNoNodes, psg.BlockedByRejection, psg.BlockedOtherwise,
