@@ -14,8 +14,10 @@ type room struct {
 
 	total   [2]int64 // capacity of the dimensions that packing looks at
 	inverse [2]int64 // 2^40 over total; 0 where there is none
-	busy    int64    // loadBand of the node
 	cards   bool     // whether the node has any
+	busy    int64    // band of its processors
+	filled  int64    // band of its memory
+	bursts  int64    // MiB that what it holds may burst to, above the guarantees
 }
 
 // packed are the dimensions that packing looks at.
@@ -23,7 +25,8 @@ var packed = [2]psg.Dimension{psg.CPU, psg.Memory}
 
 // emptyRoom is the room of a node that holds nothing.
 func emptyRoom(n *psg.Node) room {
-	r := room{free: n.Capacity, busy: loadBand(n), cards: len(n.Devices) > 0}
+	r := room{free: n.Capacity, cards: len(n.Devices) > 0}
+	r.observe(n)
 	if r.free[psg.MemoryMax] == 0 {
 		r.free[psg.MemoryMax] = n.Capacity[psg.Memory]
 	}
@@ -48,6 +51,7 @@ func (r *room) take(request psg.Resources) { r.hold(request, 1) }
 func (r *room) give(request psg.Resources) { r.hold(request, -1) }
 
 func (r *room) hold(request psg.Resources, sign int64) {
+	r.bursts += sign * burst(&request)
 	request = r.need(request)
 	request[psg.MemoryMax] = 0
 	for d, amount := range request {
@@ -109,7 +113,7 @@ func (r *room) overload() int64 {
 	if r.busy == 0 || r.total[0] == 0 {
 		return r.busy
 	}
-	return max(0, r.busy-loadBands*(r.total[0]-r.free[psg.CPU])/r.total[0])
+	return max(0, r.busy-bands*(r.total[0]-r.free[psg.CPU])/r.total[0])
 }
 
 // object raises what is missing, dimension by dimension.

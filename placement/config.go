@@ -31,9 +31,9 @@ type Config struct {
 
 // Weights say how many milli-points each kind of preference is worth at its
 // full strength. Policy's points come on top as the policies give them. The
-// defaults keep an order: affinities and spreads outweigh load, load and one
-// point of policy are in the range of a card lost to fragmentation, and packing
-// only decides among nodes without cards that all else leaves equal: it is
+// defaults keep an order: affinities and spreads outweigh load and headroom, these
+// and one point of policy are in the range of a card lost to fragmentation, and
+// packing only decides among nodes without cards that all else leaves equal: it is
 // never worth a move, a step of fragmentation just so is.
 type Weights struct {
 	Affinity      int64 // all affinities met; 0 means 10000
@@ -42,6 +42,7 @@ type Weights struct {
 	Move          int64 // what a move must gain; 0 means 40
 	NUMA          int64 // devices on one NUMA node where that is preferred; 0 means 2000
 	Load          int64 // a node fully busier than its requests say; 0 means 2000
+	Headroom      int64 // a node that lacks its whole memory for what its instances may burst to; 0 means 2000
 	Fragmentation int64 // one whole card made useless to others; 0 means 1000
 	Packing       int64 // a node without cards filled to the brim; 0 means 30
 }
@@ -57,7 +58,7 @@ func (c Config) withDefaults() Config {
 		value  int64
 	}{
 		{&w.Affinity, 10_000}, {&w.Spread, 10_000}, {&w.SoftLimit, 10_000}, {&w.NUMA, 2000}, {&w.Move, 40},
-		{&w.Load, 2000}, {&w.Fragmentation, 1000}, {&w.Packing, 30},
+		{&w.Load, 2000}, {&w.Headroom, 2000}, {&w.Fragmentation, 1000}, {&w.Packing, 30},
 	} {
 		if *d.weight == 0 {
 			*d.weight = d.value
@@ -71,7 +72,7 @@ func (c Config) Validate() error {
 	const most = 1_000_000
 	for name, w := range map[string]int64{
 		"affinity": c.Weights.Affinity, "spread": c.Weights.Spread, "soft_limit": c.Weights.SoftLimit,
-		"move": c.Weights.Move, "numa": c.Weights.NUMA, "load": c.Weights.Load,
+		"move": c.Weights.Move, "numa": c.Weights.NUMA, "load": c.Weights.Load, "headroom": c.Weights.Headroom,
 		"fragmentation": c.Weights.Fragmentation, "packing": c.Weights.Packing,
 	} {
 		if w < 0 || w > most {

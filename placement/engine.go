@@ -177,8 +177,7 @@ func (e *Engine) nodeObserved(seen psg.NodeObserved) {
 		return
 	}
 	n.spec.Telemetry, n.spec.Projection = &seen.Telemetry, seen.Projection
-	if band := loadBand(&n.spec); band != e.rooms[n.slot].busy {
-		e.rooms[n.slot].busy = band
+	if e.rooms[n.slot].observe(&n.spec) {
 		e.touch(n.slot)
 	}
 }

@@ -2,24 +2,42 @@ package placement
 
 import "github.com/psgrid/psg"
 
-// loadBands is the number of steps in which load counts: coarse, so that
-// telemetry that only flickers moves nothing.
-const loadBands = 10
+// bands is the number of steps in which use counts: coarse, so that telemetry
+// that only flickers moves nothing.
+const bands = 10
 
-// loadBand is how busy a node's processors are projected to be, or else were
-// measured, in tenths of the node.
-func loadBand(n *psg.Node) int64 {
-	busy := 0.0
-	if p := n.Projection; p != nil && n.Capacity[psg.CPU] > 0 {
-		busy = float64(p.Upper[psg.CPU]) / float64(n.Capacity[psg.CPU])
-	} else if n.Telemetry != nil {
-		busy = n.Telemetry.Metrics["cpu_percent"].P95 / 100
-	}
-	switch {
-	case busy >= 1:
-		return loadBands
-	case busy > 0:
-		return int64(busy * loadBands)
+// observe takes in what a node is projected to use, or else was measured to,
+// and reports whether that changes anything.
+func (r *room) observe(n *psg.Node) bool {
+	busy, filled := band(n, psg.CPU), band(n, psg.Memory)
+	changed := busy != r.busy || filled != r.filled
+	r.busy, r.filled = busy, filled
+	return changed
+}
+
+// band is the use of one dimension in tenths of the node.
+func band(n *psg.Node, d psg.Dimension) int64 {
+	switch used := use(n, d); {
+	case used >= 1:
+		return bands
+	case used > 0:
+		return int64(used * bands)
 	}
 	return 0
+}
+
+// use is the use of a node's processors or memory, as a share of it.
+func use(n *psg.Node, d psg.Dimension) float64 {
+	total := float64(n.Capacity[d])
+	switch p := n.Projection; {
+	case total <= 0:
+		return 0
+	case p != nil && p.Upper[d] > 0:
+		return float64(p.Upper[d]) / total
+	case n.Telemetry == nil:
+		return 0
+	case d == psg.CPU:
+		return n.Telemetry.Metrics["cpu_percent"].P95 / 100
+	}
+	return n.Telemetry.Metrics["memory_used_mb"].P95 / total
 }

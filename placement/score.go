@@ -13,13 +13,14 @@ const (
 	partNUMA
 	partSoftLimit
 	partLoad
+	partHeadroom
 	partFragmentation
 	partPacking
 	partCount
 )
 
 var partNames = [partCount]string{
-	"policy", "affinity", "spread", "device-affinity", "numa", "limit", "load", "fragmentation", "packing",
+	"policy", "affinity", "spread", "device-affinity", "numa", "limit", "load", "headroom", "fragmentation", "packing",
 }
 
 // parts is a score, part by part, in milli-points.
@@ -70,7 +71,10 @@ func (e *Engine) rate(s *shape, j *judgement, slot int32, p *parts) bool {
 		p[partPacking] = w.Packing * room.fullness(&s.request) / 1000
 	}
 	if room.busy > 0 {
-		p[partLoad] = -w.Load * room.overload() / loadBands
+		p[partLoad] = -w.Load * room.overload() / bands
+	}
+	if lacking := room.cramped(&s.request); lacking > 0 {
+		p[partHeadroom] = -w.Headroom * lacking / bands
 	}
 	return true
 }

@@ -368,6 +368,8 @@ func (w *world) shake() {
 			n.Ready = !n.Ready
 			n.Attributes = map[string]string{"zone": w.pick("a", "b"), "rack": w.pick("r1", "r2")}
 			w.setNode(n)
+		case 4:
+			w.observe(&w.nodes[w.rng.IntN(len(w.nodes))])
 		default:
 			if len(w.placements) > 0 {
 				i := w.rng.IntN(len(w.placements))
@@ -376,6 +378,17 @@ func (w *world) shake() {
 			}
 		}
 	}
+}
+
+// observe measures and projects what a node uses.
+func (w *world) observe(n *psg.Node) {
+	n.Telemetry = &psg.Telemetry{Metrics: map[string]psg.Stats{
+		"cpu_percent": {P95: 100 * w.rng.Float64()}, "memory_used_mb": {P95: float64(w.rng.IntN(3000))},
+	}}
+	if n.Projection = nil; w.rng.IntN(2) == 0 {
+		n.Projection = &psg.Projection{Upper: psg.Resources{psg.CPU: w.rng.Int64N(2500), psg.Memory: w.rng.Int64N(3000)}}
+	}
+	w.Apply(psg.NodeObserved{Node: n.ID, Telemetry: *n.Telemetry, Projection: n.Projection})
 }
 
 func (w *world) dropNode(i int) {
