@@ -81,6 +81,19 @@ type Source struct {
 	Pos        Position
 }
 
+// Asks reports whether an answer to one source is one to the other, too: they
+// have one name, and differ at most in when they are fetched and how long what
+// they say counts.
+func (s Source) Asks(other Source) bool {
+	return s.question() == other.question()
+}
+
+// question is all that shapes the answer.
+func (s Source) question() Source {
+	s.Interval, s.Timeout, s.StaleAfter, s.OnStale, s.Pos = 0, 0, 0, "", Position{}
+	return s
+}
+
 // ReadBundle reads bundle.hcl among the files of a bundle, by their slash-separated
 // paths within it, and checks that the Rego files that it names are there; it does
 // not read those. dir is where they are, for positions. On any error nothing is

@@ -82,11 +82,14 @@ func fleet(r *rand.Rand, nodes int) (*psg.Snapshot, map[string]any) {
 			windows[n.Name] = []any{map[string]any{"start": start - 1, "end": start + int64(time.Hour)}}
 		}
 	}
-	for i := range s.Placements {
-		index := 0
-		fmt.Sscanf(string(s.Placements[i].Node), "n%d", &index)
-		s.Placements[i].Node = s.Nodes[index].ID
+	var moved []psg.Placement
+	for p := range s.Placements.All() {
+		index, there := 0, *p
+		fmt.Sscanf(string(p.Node), "n%d", &index)
+		there.Node = s.Nodes[index].ID
+		moved = append(moved, there)
 	}
+	s.Placements = psg.PlacementsOf(moved...)
 	return s, windows
 }
 
@@ -193,7 +196,7 @@ func BenchmarkReload(b *testing.B) {
 	}
 	documents := []json.RawMessage{largeCMDB(b, windows, "ordered"), largeCMDB(b, windows, "approved")}
 	feed := func(i int) {
-		if err := store.Feed("cmdb", documents[i%2], s.At); err != nil {
+		if err := store.Feed(store.Sources()[0], documents[i%2], s.At); err != nil {
 			b.Error(err)
 		}
 	}

@@ -28,32 +28,47 @@ type reply struct {
 }
 
 // Feed gives policies what a data source answered at a time, as data.NAME: any
-// value that encoding/json could encode. It replaces the source's last answer,
-// and applies from the next call of Rule on. A large answer is best given as a
-// json.RawMessage: the text that was there before costs nothing, and another one
-// is read within Config.ReloadShare, unless the source has had no answer yet.
+// value that encoding/json could encode, with numbers of no more than 1000 digits,
+// their exponents counted. It replaces the source's last answer unless that is of
+// a later time, and applies from the next call of Rule on. A large answer is best
+// given as a json.RawMessage: the text that was there before costs nothing, and
+// another one is read within Config.ReloadShare, unless the source has had no
+// answer yet.
 func (s *Set) Feed(source string, value any, at time.Time) error {
-	fed := s.fed.Load()
-	i := slices.IndexFunc(fed.sources, func(known hclspec.Source) bool { return known.Name == source })
-	if i < 0 {
+	known, ok := s.source(source)
+	if !ok {
 		return fmt.Errorf("feed data %q: %w: the bundle has no such source", source, psg.ErrUnknown)
 	}
-	given, answered := fed.answers[source]
+	given, answered := s.fed.Load().answers[source]
 	var pace *pace
 	if answered {
-		pace = s.config.pace(fed.sources[i].Interval / 2)
+		pace = s.config.pace(known.Interval / 2)
 	}
 	next, err := given.next(value, pace)
 	if err != nil {
 		return fmt.Errorf("feed data %q: %w", source, err)
 	}
 	next.at = at
+	s.take(&feeds{[]hclspec.Source{known}, map[string]reply{source: next}})
+	return nil
+}
+
+// source is the data source of a name.
+func (s *Set) source(name string) (hclspec.Source, bool) {
+	i := slices.IndexFunc(s.bundle.Sources, func(known hclspec.Source) bool { return known.Name == name })
+	if i < 0 {
+		return hclspec.Source{}, false
+	}
+	return s.bundle.Sources[i], true
+}
+
+// take adds the answers that other feeds have for the same sources, where they
+// are no older.
+func (s *Set) take(other *feeds) {
 	for {
-		old := s.fed.Load()
-		with := &feeds{old.sources, maps.Clone(old.answers)}
-		with.answers[source] = next
-		if s.fed.CompareAndSwap(old, with) {
-			return nil
+		mine := s.fed.Load()
+		if s.fed.CompareAndSwap(mine, mine.adopt(other)) {
+			return
 		}
 	}
 }
@@ -72,17 +87,18 @@ func (r reply) next(value any, pace *pace) (next reply, err error) {
 	return next, err
 }
 
-// adopt takes over the answers that an older set of feeds has for the same
-// sources.
-func (f *feeds) adopt(old *feeds) *feeds {
+// adopt is f with the answers that other feeds have for the same sources, where
+// they are no older. Who feeds does not wait for one another: what is taken in
+// last need not have been answered last.
+func (f *feeds) adopt(other *feeds) *feeds {
 	next := &feeds{f.sources, maps.Clone(f.answers)}
 	for _, source := range f.sources {
-		if slices.ContainsFunc(old.sources, func(s hclspec.Source) bool {
-			return s.Name == source.Name && s.Kind == source.Kind && s.URL == source.URL && s.Query == source.Query
-		}) {
-			if given, ok := old.answers[source.Name]; ok {
-				next.answers[source.Name] = given
-			}
+		if !slices.ContainsFunc(other.sources, source.Asks) {
+			continue
+		}
+		mine, any := f.answers[source.Name]
+		if given, ok := other.answers[source.Name]; ok && !(any && given.at.Before(mine.at)) {
+			next.answers[source.Name] = given
 		}
 	}
 	return next

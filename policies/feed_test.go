@@ -2,7 +2,11 @@ package policies
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -54,7 +58,7 @@ func TestReload_HasRulingsReadyForTheFirstCycle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Feed("cmdb", json.RawMessage(`{}`), cluster(nil).At); err != nil {
+	if err := store.Feed(store.Sources()[0], json.RawMessage(`{}`), cluster(nil).At); err != nil {
 		t.Fatal(err)
 	}
 	one := cluster([]*psg.Workload{gpuJob("batch", 0)})
@@ -79,5 +83,176 @@ func TestReload_HasRulingsReadyForTheFirstCycle(t *testing.T) {
 	}
 	if checked := set.Counters().Checked; checked == 0 {
 		t.Error("nothing was compared with OPA")
+	}
+}
+
+// ranged is a policy that reads a source whose arguments are given.
+func ranged(arguments string) string {
+	return one("deny contains data.load if input.node.name\n") + "-- bundle.hcl --\nbundle \"b\" {}\npolicy \"p\" {\n  rego = \"p.rego\"\n}\n" + arguments
+}
+
+const (
+	askLoad = `data "prometheus" "load" {
+  address  = "http://127.0.0.1:9090"
+  query    = "load"
+  key      = "node"
+  range    = "60s"
+  step     = "10s"
+  interval = "60s"
+}
+`
+	noAnswer = `data "load" has had no answer yet`
+)
+
+// An answer to another question says nothing of this one, whatever its name.
+func TestReload_KeepsAnswersToTheSameQuestion(t *testing.T) {
+	for change, kept := range map[string]bool{
+		``: true, `interval = "60s"/interval = "30s"`: true, `interval = "60s"/interval = "60s"
+  on_stale = "ignore"`: true, `interval = "60s"/interval = "60s"
+  timeout  = "2s"`: true, `interval = "60s"/interval = "60s"
+  stale_after = "70s"`: true,
+		`9090/9091`: false, `"load"
+  key/"up"
+  key`: false, `"node"/"instance"`: false, `range    = "60s"/range    = "120s"`: false, `step     = "10s"/step     = "20s"`: false,
+		"  range    = \"60s\"\n  step     = \"10s\"\n/": false,
+	} {
+		t.Run(change, func(t *testing.T) {
+			dir := bundleDir(t, ranged(askLoad))
+			store, err := NewStore(dir, Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, view := gpuJob("training", 1), cluster(nil)
+			asked := store.Sources()[0]
+			if err := store.Feed(asked, "fed", view.At); err != nil {
+				t.Fatal(err)
+			}
+			cut := strings.LastIndex(change, "/")
+			if change == "" {
+				writeFiles(t, dir, "-- more.rego --\npackage more\n")
+			} else {
+				writeFiles(t, dir, ranged(strings.Replace(askLoad, change[:cut], change[cut+1:], 1)))
+			}
+			if err := store.Reload(dir); err != nil {
+				t.Fatal(err)
+			}
+			want := noAnswer
+			if kept {
+				want = "fed"
+			}
+			if got := rule(t, store.Current(), w, view).Why(0)[0].Text; got != want {
+				t.Errorf("after the reload: %s, want %s", got, want)
+			}
+			// What was asked before the reload, and answered after.
+			if err := store.Feed(asked, "late", view.At.Add(time.Second)); kept != (err == nil) || !kept && !errors.Is(err, psg.ErrUnknown) {
+				t.Errorf("fed late: %v", err)
+			}
+			if kept {
+				want = "late"
+			}
+			if got := rule(t, store.Current(), w, view).Why(0)[0].Text; got != want {
+				t.Errorf("fed late: %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+func TestFeed_KeepsTheLaterAnswer(t *testing.T) {
+	set := mustLoad(t, Config{}, ranged(askLoad))
+	w, view := gpuJob("training", 1), cluster(nil)
+	for _, step := range []struct {
+		text, want string
+		after      time.Duration
+	}{{"second", "second", 2}, {"first", "second", 1}, {"again", "again", 2}, {"third", "third", 3}, {"second", "third", 2}} {
+		if err := set.Feed("load", step.text, view.At.Add(step.after)); err != nil {
+			t.Fatal(err)
+		}
+		if got := rule(t, set, w, view).Why(0)[0].Text; got != step.want {
+			t.Errorf("after %q: %q, want %q", step.text, got, step.want)
+		}
+	}
+}
+
+// Of many that feed at a time, in a store that is reloaded meanwhile, the one with
+// the latest time counts.
+func TestFeed_KeepsTheLatestOfMany(t *testing.T) {
+	dir := bundleDir(t, ranged(askLoad))
+	store, err := NewStore(dir, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, view := store.Sources()[0], cluster(nil)
+	const feeders, each = 4, 200
+	var feeding sync.WaitGroup
+	for feeder := range feeders {
+		feeding.Go(func() {
+			for i := range each {
+				n := i*feeders + feeder
+				if err := store.Feed(source, n, view.At.Add(time.Duration(n))); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for i := range 20 {
+		writeFiles(t, dir, fmt.Sprintf("-- more.rego --\npackage more\n\n# %d\n", i))
+		if err := errors.Join(store.Reload(dir), store.Rollback()); err != nil {
+			t.Error(err)
+		}
+	}
+	feeding.Wait()
+	if got := store.Current().fed.Load().answers["load"]; got.value.String() != "799" || !got.at.Equal(view.At.Add(799)) {
+		t.Errorf("%v, as of %s", got.value, got.at)
+	}
+}
+
+// A rollback finds answers that are no older than those before it.
+func TestRollback_KeepsTheLaterAnswer(t *testing.T) {
+	dir := bundleDir(t, ranged(askLoad))
+	store, err := NewStore(dir, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, first := cluster(nil), store.Current()
+	writeFiles(t, dir, "-- more.rego --\npackage more\n")
+	if err := store.Reload(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(first.Feed("load", "later", view.At.Add(1)), store.Current().Feed("load", "earlier", view.At), store.Rollback()); err != nil {
+		t.Fatal(err)
+	}
+	if got := rule(t, store.Current(), gpuJob("training", 1), view).Why(0)[0].Text; got != "later" {
+		t.Error(got)
+	}
+}
+
+// A bundle that is loaded twice has not replaced itself.
+func TestRollback_ReturnsToAnotherBundle(t *testing.T) {
+	dir := bundleDir(t, ranged(askLoad))
+	store, err := NewStore(dir, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := store.Current().Digest()
+	if err := store.Reload(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Rollback(); err == nil {
+		t.Error("the bundle is rolled back to itself")
+	}
+	writeFiles(t, dir, "-- p.rego --\npackage p\n\ndeny contains \"everything\"\n")
+	for range 3 {
+		if err := store.Reload(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bad := store.Current().Digest()
+	for _, want := range []string{good, bad, good} {
+		if err := store.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+		if got := store.Current().Digest(); got != want {
+			t.Errorf("the bundle %s is in force, not %s", got, want)
+		}
 	}
 }

@@ -239,38 +239,6 @@ func readFile(t testing.TB, path string) string {
 	return string(data)
 }
 
-func TestStore_KeepsFedDataOfTheSameSource(t *testing.T) {
-	fed := func(url string) string {
-		return one("deny contains data.cmdb if input.node.name\n") + "-- bundle.hcl --\nbundle \"b\" {}\npolicy \"p\" {\n  rego = \"p.rego\"\n}\n" +
-			"data \"http\" \"cmdb\" {\n  url      = \"" + url + "\"\n  interval = \"60s\"\n}\n"
-	}
-	dir := bundleDir(t, fed("http://127.0.0.1/a"))
-	store, err := NewStore(dir, Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, view := gpuJob("training", 1), cluster(nil)
-	if err := store.Current().Feed("cmdb", "fed", view.At); err != nil {
-		t.Fatal(err)
-	}
-	for url, want := range map[string]string{"http://127.0.0.1/a": "fed", "http://127.0.0.1/b": `data "cmdb" has had no answer yet`} {
-		writeFiles(t, dir, fed(url))
-		if err := store.Reload(dir); err != nil {
-			t.Fatal(err)
-		}
-		if got := rule(t, store.Current(), w, view).Why(0)[0].Text; got != want {
-			t.Errorf("after a reload with %s: %s", url, got)
-		}
-		writeFiles(t, dir, fed("http://127.0.0.1/a"))
-		if err := store.Reload(dir); err != nil {
-			t.Fatal(err)
-		}
-		if err := store.Current().Feed("cmdb", "fed", view.At); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func TestDeterministic_LeavesNoOtherBuiltin(t *testing.T) {
 	capabilities := deterministic()
 	if len(capabilities.Builtins) < 150 {

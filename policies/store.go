@@ -52,18 +52,21 @@ func (s *Store) Reload(dir string) error {
 		return fmt.Errorf("reload policies: %w", err)
 	}
 	if before != nil {
-		next.fed.Store(next.fed.Load().adopt(before.fed.Load()))
+		next.take(before.fed.Load())
 		if err := next.rehearse(before.viewer.latest(), before.ruledLast(maxRehearsed), pace); err != nil {
 			return fmt.Errorf("reload policies: %w", err)
 		}
 	}
 	s.replace(before, next)
-	s.previous = before
+	if before == nil || before.Digest() != next.Digest() {
+		s.previous = before
+	}
 	return nil
 }
 
-// Rollback puts the set before the last reload in force again, with what its
-// data sources have answered since. A second one undoes the first.
+// Rollback puts the set before the last reload that changed the bundle in force
+// again, with what its data sources have answered since. A second one undoes the
+// first.
 func (s *Store) Rollback() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,17 +81,13 @@ func (s *Store) Rollback() error {
 
 // replace puts next in force with all that was fed to before until then.
 func (s *Store) replace(before, next *Set) {
-	for {
-		var fed *feeds
-		if before != nil {
-			fed = before.fed.Load()
-			next.fed.Store(next.fed.Load().adopt(fed))
-		}
+	if before == nil {
 		s.current.Store(next)
-		if before == nil || before.fed.Load() == fed {
-			return
-		}
+		return
 	}
+	next.take(before.fed.Load())
+	s.current.Store(next)
+	next.take(before.fed.Load()) // what came in between
 }
 
 // rehearsed is how many workloads of the snapshot a new set rules on before it is
@@ -137,12 +136,16 @@ func (s *Set) ruleEach(workloads []*psg.Workload, snapshot *psg.Snapshot, pace *
 // Sources are the data sources of the set in force.
 func (s *Store) Sources() []hclspec.Source { return s.Current().Bundle().Sources }
 
-// Feed feeds the set in force; see Set.Feed. If that is replaced meanwhile, it
-// feeds the new one.
-func (s *Store) Feed(source string, value any, at time.Time) error {
+// Feed feeds the set in force what a source answered; see Set.Feed. An answer to
+// a question that the set does not ask by now is refused. If the set is replaced
+// meanwhile, the new one is fed.
+func (s *Store) Feed(source hclspec.Source, value any, at time.Time) error {
 	for {
 		set := s.Current()
-		if err := set.Feed(source, value, at); err != nil || s.Current() == set {
+		if known, ok := set.source(source.Name); ok && !known.Asks(source) {
+			return fmt.Errorf("feed data %q: %w: the source of that name in force is another", source.Name, psg.ErrUnknown)
+		}
+		if err := set.Feed(source.Name, value, at); err != nil || s.Current() == set {
 			return err
 		}
 	}

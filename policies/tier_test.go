@@ -73,7 +73,7 @@ data "http" "src" {
 	if err := store.Reload(bundleDir(t, text("new"))); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Feed("src", map[string]any{"on": true}, view.At); err != nil {
+	if err := store.Feed(store.Sources()[0], map[string]any{"on": true}, view.At); err != nil {
 		t.Fatal(err)
 	}
 	if got := said(); !slices.Equal(got, []string{"new"}) {

@@ -20,7 +20,7 @@ import (
 // time, when a bundle is reloaded.
 type Target interface {
 	Sources() []hclspec.Source
-	Feed(source string, value any, at time.Time) error
+	Feed(source hclspec.Source, value any, at time.Time) error
 }
 
 // Config says how sources are fetched.
@@ -109,7 +109,7 @@ func (p *Poller) fetch(ctx context.Context, source hclspec.Source) {
 	defer cancel()
 	value, err := p.ask(limited, source, asked)
 	if err == nil {
-		err = p.target.Feed(source.Name, value, asked)
+		err = p.target.Feed(source, value, asked)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

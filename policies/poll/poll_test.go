@@ -28,7 +28,7 @@ type fed struct {
 
 func (f *fed) Sources() []hclspec.Source { return f.sources }
 
-func (f *fed) Feed(_ string, value any, at time.Time) error {
+func (f *fed) Feed(_ hclspec.Source, value any, at time.Time) error {
 	if time.Since(at) > time.Minute {
 		return errors.New("fed with the wrong time")
 	}
