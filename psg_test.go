@@ -153,7 +153,7 @@ func TestSnapshot_FindsWhatItHolds(t *testing.T) {
 	s := Snapshot{
 		Nodes:      []Node{{ID: "b"}, {ID: "a"}},
 		Workloads:  []Workload{{ID: WorkloadID{"z", "a", "g"}}, {ID: WorkloadID{"a", "z", "g"}, Count: 7}},
-		Placements: []Placement{{Ask: Ask{ID: "2"}}, {Ask: Ask{ID: "1"}}},
+		Placements: PlacementsOf(Placement{Ask: Ask{ID: "2"}}, Placement{Ask: Ask{ID: "1"}}),
 	}
 	s.Sort()
 	if row, ok := s.Row("b"); !ok || row != 1 {

@@ -10,17 +10,16 @@ import (
 // placement engine can be built from. It is immutable once made; each slice is
 // sorted by ID.
 type Snapshot struct {
-	At         time.Time   `json:"at"`
-	Nodes      []Node      `json:"nodes"`
-	Workloads  []Workload  `json:"workloads"`
-	Placements []Placement `json:"placements"` // only those that hold room; by Ask.ID
+	At         time.Time  `json:"at"`
+	Nodes      []Node     `json:"nodes"`
+	Workloads  []Workload `json:"workloads"`
+	Placements Placements `json:"placements"` // only those that hold room
 }
 
 // Sort puts the snapshot in its canonical order.
 func (s *Snapshot) Sort() {
 	slices.SortFunc(s.Nodes, func(a, b Node) int { return cmp.Compare(a.ID, b.ID) })
 	slices.SortFunc(s.Workloads, func(a, b Workload) int { return a.ID.Compare(b.ID) })
-	slices.SortFunc(s.Placements, func(a, b Placement) int { return cmp.Compare(a.Ask.ID, b.Ask.ID) })
 }
 
 // Row returns the row of a node in Nodes.
@@ -39,15 +38,15 @@ func (s *Snapshot) Workload(id WorkloadID) *Workload {
 
 // Deltas returns the deltas that build this snapshot from nothing.
 func (s *Snapshot) Deltas() []Delta {
-	deltas := make([]Delta, 0, len(s.Nodes)+len(s.Workloads)+len(s.Placements))
+	deltas := make([]Delta, 0, len(s.Nodes)+len(s.Workloads)+s.Placements.Len())
 	for _, n := range s.Nodes {
 		deltas = append(deltas, NodeChanged{n})
 	}
 	for _, w := range s.Workloads {
 		deltas = append(deltas, WorkloadChanged{w})
 	}
-	for _, p := range s.Placements {
-		deltas = append(deltas, Placed{p})
+	for p := range s.Placements.All() {
+		deltas = append(deltas, Placed{*p})
 	}
 	return deltas
 }

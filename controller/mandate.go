@@ -103,7 +103,7 @@ func (a *Agents) charges(ctx context.Context, view *psg.Snapshot, now time.Time)
 	policy, left := a.decider.policy(), maxRulings
 	charges := map[psg.NodeID][]psg.Charge{}
 	seen := map[psg.WorkloadID]judged{}
-	for _, p := range view.Placements {
+	for p := range view.Placements.All() {
 		w := view.Workload(p.Ask.Workload)
 		if w == nil || p.Ask.Alloc == "" || p.State != psg.Running && p.State != psg.Granted && p.State != psg.Moving {
 			continue
@@ -123,7 +123,7 @@ func (a *Agents) charges(ctx context.Context, view *psg.Snapshot, now time.Time)
 		}
 		if known {
 			seen[w.ID] = said
-			charges[p.Node] = append(charges[p.Node], charge(w, &p, said.protected))
+			charges[p.Node] = append(charges[p.Node], charge(w, p, said.protected))
 		}
 	}
 	a.judged = seen

@@ -120,15 +120,13 @@ func (a *Agents) complete(order *psg.Order) error {
 		}
 		return nil
 	}
-	i := slices.IndexFunc(view.Placements, func(p psg.Placement) bool {
-		return p.Ask.Alloc == order.Alloc && (order.Node == "" || order.Node == p.Node)
-	})
-	if i < 0 {
-		return fmt.Errorf("allocation %q: %w: it holds no room", order.Alloc, psg.ErrUnknown)
+	for p := range view.Placements.All() {
+		if p.Ask.Alloc == order.Alloc && (order.Node == "" || order.Node == p.Node) {
+			order.Node, order.Ask, order.Workload = p.Node, p.Ask.ID, p.Ask.Workload
+			return nil
+		}
 	}
-	p := view.Placements[i]
-	order.Node, order.Ask, order.Workload = p.Node, p.Ask.ID, p.Ask.Workload
-	return nil
+	return fmt.Errorf("allocation %q: %w: it holds no room", order.Alloc, psg.ErrUnknown)
 }
 
 // stop has the orchestrator end an allocation.

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -49,7 +50,7 @@ func TestCycle_DecidesByOneSetOfRules(t *testing.T) {
 		}
 		w.cycle()
 		// The first by the rules that ruled on it, the second denied by the new ones.
-		if n := len(w.Snapshot().Placements); n != 1 {
+		if n := w.Snapshot().Placements.Len(); n != 1 {
 			t.Errorf("after %s there are %d placements, want 1", alloc, n)
 		}
 	}
@@ -74,7 +75,7 @@ func TestCycle_RecordsWhatPoliciesInAuditModeWouldHaveDenied(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.cycle()
-	placements := w.Snapshot().Placements
+	placements := slices.Collect(w.Snapshot().Placements.All())
 	if len(placements) != 1 || len(placements[0].Audit) != 1 || placements[0].Audit[0].Text != "no" {
 		t.Fatalf("placements %+v", placements)
 	}

@@ -193,10 +193,10 @@ func affected(view *psg.Snapshot, ask psg.Ask) []psg.Ask {
 	if preemptor == nil {
 		return asks
 	}
-	for i := range view.Placements {
-		w := view.Workload(view.Placements[i].Ask.Workload)
+	for p := range view.Placements.All() {
+		w := view.Workload(p.Ask.Workload)
 		if w != nil && w.Preemptible && w.Priority < preemptor.Priority {
-			asks = append(asks, view.Placements[i].Ask)
+			asks = append(asks, p.Ask)
 		}
 	}
 	return asks

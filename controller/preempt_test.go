@@ -196,7 +196,7 @@ func TestPreempt_NeverTakesWhatPolicyProtects(t *testing.T) {
 type lonely struct{ Policy }
 
 func (l lonely) Sequel(view *psg.Snapshot) psg.Sequel {
-	return &lonelySequel{l.Policy.Sequel(view), len(view.Placements)}
+	return &lonelySequel{l.Policy.Sequel(view), view.Placements.Len()}
 }
 
 type lonelySequel struct {

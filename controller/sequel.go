@@ -123,14 +123,10 @@ func usedBy(consumed []psg.RequestID, kept []psg.Placement, view *psg.Snapshot) 
 			places[p.Ask.Workload]++
 		}
 	}
-	owner := map[psg.RequestID]psg.WorkloadID{}
-	for _, p := range view.Placements {
-		owner[p.Ask.ID] = p.Ask.Workload
-	}
 	var used []psg.RequestID
 	for _, id := range consumed {
-		if w := owner[id]; places[w] > 0 {
-			places[w]--
+		if p := view.Placements.Of(id); p != nil && places[p.Ask.Workload] > 0 {
+			places[p.Ask.Workload]--
 			used = append(used, id)
 		}
 	}

@@ -40,7 +40,7 @@ func (c *Controller) roomiest(not psg.NodeID) []psg.NodeID {
 			free[n.ID] = n.Capacity[psg.CPU]
 		}
 	}
-	for _, p := range view.Placements {
+	for p := range view.Placements.All() {
 		if _, candidate := free[p.Node]; candidate {
 			free[p.Node] -= p.Request[psg.CPU]
 		}

@@ -55,11 +55,12 @@ func engineOf(view *psg.Snapshot, movable map[psg.RequestID]bool) *placement.Eng
 	for i := range view.Workloads {
 		engine.Apply(psg.WorkloadChanged{Workload: view.Workloads[i]})
 	}
-	for _, p := range view.Placements {
+	for p := range view.Placements.All() {
+		held := *p
 		if !movable[p.Ask.ID] {
-			p.State = psg.Moving
+			held.State = psg.Moving
 		}
-		engine.Apply(psg.Placed{Placement: p})
+		engine.Apply(psg.Placed{Placement: held})
 	}
 	return engine
 }

@@ -102,7 +102,7 @@ func TestPlan_AbandonedLeavesNothingBehind(t *testing.T) {
 	}
 	w.cycle()
 	view := w.Snapshot()
-	if len(view.Placements) > 0 || len(view.Workloads) != 1 || view.Workloads[0].Request[psg.Memory] != 64 {
+	if view.Placements.Len() > 0 || len(view.Workloads) != 1 || view.Workloads[0].Request[psg.Memory] != 64 {
 		t.Errorf("left: placements %v, workloads %+v; want the known one as it is registered", view.Placements, view.Workloads)
 	}
 }
@@ -117,7 +117,7 @@ func TestPlan_NeverRegisteredIsForgotten(t *testing.T) {
 	w.now = time.Now().Add(planHold + time.Second)
 	w.cycle()
 	w.cycle()
-	if view := w.Snapshot(); len(view.Placements) > 0 || len(view.Workloads) > 0 {
+	if view := w.Snapshot(); view.Placements.Len() > 0 || len(view.Workloads) > 0 {
 		t.Errorf("left: %v and %v", view.Placements, view.Workloads)
 	}
 }

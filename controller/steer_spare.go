@@ -35,7 +35,7 @@ func (c *Controller) movable(ctx context.Context, node psg.NodeID) ([]psg.AskSta
 	}
 	protected := map[psg.WorkloadID]bool{}
 	var out []psg.AskStatus
-	for _, p := range view.Placements {
+	for p := range view.Placements.All() {
 		w := view.Workload(p.Ask.Workload)
 		if p.Node != node || p.State != psg.Running || w == nil || !w.Managed() || !startsByAsking(w) || c.inWay(p.Ask.ID) {
 			continue

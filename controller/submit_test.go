@@ -177,8 +177,8 @@ func TestCycle_SurvivesFactsInOddOrders(t *testing.T) {
 		w.report(psg.Freed{Ask: id, State: psg.Released, At: w.now})
 	}
 	w.cycle()
-	if held := w.Snapshot().Placements; len(held) != 0 {
-		t.Errorf("%d placements are left", len(held))
+	if held := w.Snapshot().Placements.Len(); held != 0 {
+		t.Errorf("%d placements are left", held)
 	}
 	w.checkLog()
 	if err := w.Lead(w.Context(), w.now); err != nil {
@@ -298,8 +298,8 @@ func TestCycle_RefusesAGangThatNoRecordTakes(t *testing.T) {
 			t.Errorf("order %d of the small gang is %s, want a grant", i, order.Kind)
 		}
 	}
-	if view := w.Snapshot(); len(view.Placements) != 3 {
-		t.Errorf("%d hold room, want the small gang alone", len(view.Placements))
+	if view := w.Snapshot(); view.Placements.Len() != 3 {
+		t.Errorf("%d hold room, want the small gang alone", view.Placements.Len())
 	}
 	w.checkLog()
 }
@@ -366,7 +366,7 @@ func TestCycle_LeavesTheRestOfAPlanThatPolicyIsSlowOver(t *testing.T) {
 	}
 	for last := 0; last < len(asks); {
 		w.cycle()
-		placed := len(w.Snapshot().Placements)
+		placed := w.Snapshot().Placements.Len()
 		if n := placed - last; n < 1 || n > 5 {
 			t.Fatalf("one cycle placed %d, want some of them and not all", n)
 		}

@@ -98,10 +98,7 @@ func (a *Admission) placement(ask psg.RequestID) *psg.Placement {
 	if p, touched := a.taken[ask]; touched {
 		return p
 	}
-	if status := a.state.asks[ask]; status != nil {
-		return status.Placement
-	}
-	return nil
+	return a.state.placement(ask)
 }
 
 func (a *Admission) holdings(node psg.NodeID) *holdings {

@@ -25,12 +25,7 @@ func (s *State) ClaimedBy(victim psg.RequestID) (psg.RequestID, bool) {
 
 // InWay returns those of a placement's victims that still hold room on its node.
 func (s *State) InWay(p *psg.Placement) []psg.RequestID {
-	return inWay(p, func(id psg.RequestID) *psg.Placement {
-		if status := s.asks[id]; status != nil {
-			return status.Placement
-		}
-		return nil
-	})
+	return inWay(p, s.placement)
 }
 
 func inWay(p *psg.Placement, placement func(psg.RequestID) *psg.Placement) []psg.RequestID {

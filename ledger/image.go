@@ -17,8 +17,8 @@ func (s *State) Image() psg.Image {
 		Nodes: view.Nodes, Workloads: view.Workloads,
 		Asks: make([]psg.AskStatus, 0, len(s.asks)),
 	}
-	for i := range view.Placements {
-		image.Asks = append(image.Asks, *s.asks[view.Placements[i].Ask.ID])
+	for p := range view.Placements.All() {
+		image.Asks = append(image.Asks, *s.asks[p.Ask.ID])
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.pending)) {
 		image.Asks = append(image.Asks, *s.pending[id])

@@ -10,23 +10,28 @@ import (
 )
 
 // Snapshot returns the cluster as it stands, stamped with at. It costs what has
-// changed since the last one, and a copy of the lists that it is in: slices of
-// an earlier snapshot are shared where nothing has.
+// changed since the last one, and a copy of the list of nodes or of workloads
+// that a change is in; the rest is shared with earlier snapshots. So are its
+// placements with the state itself, which never changes one that it holds: each
+// change, of its state too, is another placement in its stead.
 func (s *State) Snapshot(at time.Time) *psg.Snapshot {
 	s.view.Nodes = renew(s.view.Nodes, s.changed.nodes, func(n psg.Node) psg.NodeID { return n.ID },
 		cmp.Compare[psg.NodeID], func(id psg.NodeID) *psg.Node { return s.nodes[id] })
 	s.view.Workloads = renew(s.view.Workloads, s.changed.workloads, func(w psg.Workload) psg.WorkloadID { return w.ID },
 		psg.WorkloadID.Compare, func(id psg.WorkloadID) *psg.Workload { return s.workloads[id] })
-	s.view.Placements = renew(s.view.Placements, s.changed.asks, func(p psg.Placement) psg.RequestID { return p.Ask.ID },
-		cmp.Compare[psg.RequestID], func(id psg.RequestID) *psg.Placement {
-			if status := s.asks[id]; status != nil {
-				return status.Placement
-			}
-			return nil
-		})
+	s.view.Placements = s.view.Placements.Renew(slices.Collect(maps.Keys(s.changed.asks)), s.placement)
+	clear(s.changed.asks)
 	snap := s.view
 	snap.At = at
 	return &snap
+}
+
+// placement is what an ask holds now, or nil.
+func (s *State) placement(id psg.RequestID) *psg.Placement {
+	if status := s.asks[id]; status != nil {
+		return status.Placement
+	}
+	return nil
 }
 
 // changes are what the last snapshot does not show yet.

@@ -10,7 +10,7 @@ import (
 
 // afresh is an engine built from what the world holds now.
 func (w *world) afresh() *Engine {
-	s := psg.Snapshot{Nodes: slices.Clone(w.nodes), Placements: slices.Clone(w.placements)}
+	s := psg.Snapshot{Nodes: slices.Clone(w.nodes), Placements: psg.PlacementsOf(w.placements...)}
 	for _, d := range w.twin.workloads {
 		s.Workloads = append(s.Workloads, d)
 	}

@@ -99,14 +99,13 @@ func (g generator) compare(t *testing.T, nodes int, total *tally) {
 // later is a snapshot in which some of everything has changed.
 func (g generator) later(s *psg.Snapshot) *psg.Snapshot {
 	next := &psg.Snapshot{At: s.At.Add(time.Duration(g.IntN(2)) * time.Second), Nodes: slices.Clone(s.Nodes),
-		Workloads: s.Workloads, Placements: slices.Clone(s.Placements)}
+		Workloads: s.Workloads, Placements: s.Placements}
 	for range 6 {
 		g.change(&next.Nodes[g.IntN(len(next.Nodes))])
 		g.observe(&next.Nodes[g.IntN(len(next.Nodes))])
 	}
-	if len(next.Placements) > 2 {
-		i := g.IntN(len(next.Placements))
-		next.Placements = slices.Delete(next.Placements, i, i+1)
+	if n := next.Placements.Len(); n > 2 {
+		next.Placements = nudged(next.Placements, g.IntN(n), nil)
 	}
 	return next
 }

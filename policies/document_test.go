@@ -45,7 +45,7 @@ func fullCluster() (*psg.Workload, *psg.Snapshot) {
 	}
 	unknown := psg.Placement{Ask: psg.Ask{ID: "r2", Workload: psg.WorkloadID{Namespace: "x", Job: "y", Group: "z"}, Hold: time.Minute}, Node: "n1", State: psg.Reserved}
 	over := psg.Placement{Ask: psg.Ask{ID: "r3", Workload: w.ID}, Node: "n1", State: psg.Released, Request: w.Request}
-	s := &psg.Snapshot{At: time.Unix(10, 5), Nodes: []psg.Node{node}, Workloads: []psg.Workload{*w}, Placements: []psg.Placement{held, unknown, over}}
+	s := &psg.Snapshot{At: time.Unix(10, 5), Nodes: []psg.Node{node}, Workloads: []psg.Workload{*w}, Placements: psg.PlacementsOf(held, unknown, over)}
 	s.Sort()
 	return w, s
 }
@@ -113,7 +113,7 @@ func TestCluster_AddsUp(t *testing.T) {
 	second := s.Nodes[0]
 	second.ID, second.Datacenter, second.Domain, second.Devices = "n2", "dc1", "rack-7", nil
 	s.Nodes = append(s.Nodes, second)
-	s.Placements = append(s.Placements, psg.Placement{Ask: psg.Ask{ID: "r4", Workload: w.ID}, Node: "n2", State: psg.Granted, Request: w.Request})
+	s.Placements = withMore(s.Placements, psg.Placement{Ask: psg.Ask{ID: "r4", Workload: w.ID}, Node: "n2", State: psg.Granted, Request: w.Request})
 	document := clusterDocument(s, holdingOf(s).residents).Value
 	for path, want := range map[string]string{
 		"nodes": `2`, "placed": `3`, "capacity.cpu_mhz": `8000`, "used.cpu_mhz": `1000`, "capacity.milli_gpu": `2000`, "used.milli_gpu": `1250`,

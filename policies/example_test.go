@@ -20,10 +20,12 @@ func ExampleSet_Rule() {
 		Nodes:     []psg.Node{{ID: "n1", Name: "node-1"}, {ID: "n2", Name: "node-2"}},
 		Workloads: []psg.Workload{{ID: chat, Kind: "inference"}},
 	}
+	var held []psg.Placement
 	for i := range 3 {
 		ask := psg.Ask{ID: psg.RequestID(fmt.Sprint(i)), Workload: chat}
-		view.Placements = append(view.Placements, psg.Placement{Ask: ask, Node: "n1", State: psg.Running})
+		held = append(held, psg.Placement{Ask: ask, Node: "n1", State: psg.Running})
 	}
+	view.Placements = psg.PlacementsOf(held...)
 	w := &psg.Workload{ID: training, Kind: "training", Devices: []psg.DeviceAsk{{Name: "gpu", Count: 1, MilliGPU: 1000}}}
 	ruling, err := set.Rule(context.Background(), w, view)
 	if err != nil {

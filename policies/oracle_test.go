@@ -187,14 +187,14 @@ func TestRule_RemembersNothingThatChanged(t *testing.T) {
 	w := gpuJob("training", 1)
 	w.Labels = map[string]string{"rack": "r2"}
 	for step := range 40 {
-		next := &psg.Snapshot{At: s.At, Nodes: slices.Clone(s.Nodes), Workloads: slices.Clone(s.Workloads), Placements: slices.Clone(s.Placements)}
+		next := &psg.Snapshot{At: s.At, Nodes: slices.Clone(s.Nodes), Workloads: slices.Clone(s.Workloads), Placements: s.Placements}
 		switch step % 8 {
 		case 0:
 			randomNode(r, &next.Nodes[r.IntN(len(next.Nodes))])
 		case 1:
 			next.Nodes[3].Telemetry = &psg.Telemetry{Metrics: map[string]psg.Stats{"steal": {P95: r.Float64()}}}
 		case 2:
-			next.Placements = slices.Delete(next.Placements, 1, 2)
+			next.Placements = nudged(next.Placements, 1, nil)
 		case 3:
 			next.Nodes = slices.Delete(next.Nodes, 2, 3)
 		case 4:
@@ -203,7 +203,7 @@ func TestRule_RemembersNothingThatChanged(t *testing.T) {
 			next.Workloads[0].Version++
 			next.Workloads[0].Kind = []string{"inference", "training"}[r.IntN(2)]
 		case 6:
-			next.Placements[0].State = psg.Released
+			next.Placements = nudged(next.Placements, 0, func(p *psg.Placement) { p.State = psg.Released })
 		case 7:
 			changed := *w
 			w = &changed
@@ -216,6 +216,28 @@ func TestRule_RemembersNothingThatChanged(t *testing.T) {
 		}
 		s = next
 	}
+}
+
+// nudged are placements in which the i-th has changed; without it for nil.
+func nudged(placements psg.Placements, i int, change func(*psg.Placement)) psg.Placements {
+	list := slices.Collect(placements.All())
+	return placements.Renew([]psg.RequestID{list[i].Ask.ID}, func(psg.RequestID) *psg.Placement {
+		if change == nil {
+			return nil
+		}
+		next := *list[i]
+		change(&next)
+		return &next
+	})
+}
+
+// withMore are placements and more.
+func withMore(placements psg.Placements, more ...psg.Placement) psg.Placements {
+	ids := make([]psg.RequestID, len(more))
+	for i := range more {
+		ids[i] = more[i].Ask.ID
+	}
+	return placements.Renew(ids, psg.PlacementsOf(more...).Of)
 }
 
 func TestRule_EvaluatesOnlyWhatChanged(t *testing.T) {

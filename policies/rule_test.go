@@ -31,18 +31,20 @@ func gpuJob(kind string, gpus int) *psg.Workload {
 func cluster(running ...[]*psg.Workload) *psg.Snapshot {
 	s := &psg.Snapshot{At: time.Unix(1000, 0)}
 	known := map[psg.WorkloadID]bool{}
+	var held []psg.Placement
 	for i, workloads := range running {
 		id := psg.NodeID(fmt.Sprintf("n%03d", i))
 		s.Nodes = append(s.Nodes, psg.Node{ID: id, Version: 1, Name: string(id), Datacenter: fmt.Sprintf("dc%d", i%3), Ready: true})
 		for j, w := range workloads {
 			ask := psg.Ask{ID: psg.RequestID(fmt.Sprintf("%s-%03d", id, j)), Workload: w.ID, Alloc: "a"}
-			s.Placements = append(s.Placements, psg.Placement{Ask: ask, Node: id, State: psg.Running, Request: w.Request})
+			held = append(held, psg.Placement{Ask: ask, Node: id, State: psg.Running, Request: w.Request})
 			if !known[w.ID] {
 				known[w.ID] = true
 				s.Workloads = append(s.Workloads, *w)
 			}
 		}
 	}
+	s.Placements = psg.PlacementsOf(held...)
 	s.Sort()
 	return s
 }

@@ -29,14 +29,14 @@ func (s *Set) Sequel(snapshot *psg.Snapshot) psg.Sequel {
 
 // Free takes away what an ask holds, such as a reservation that is used.
 func (q *sequel) Free(ask psg.RequestID) {
-	for i := range q.snapshot.Placements {
-		p := &q.snapshot.Placements[i]
-		if row, ok := q.snapshot.Row(p.Node); ok && p.Ask.ID == ask {
-			q.change(row, func(held []resident) []resident {
-				return slices.DeleteFunc(held, func(r resident) bool { return r.placement.Ask.ID == ask })
-			})
-			return
-		}
+	p := q.snapshot.Placements.Of(ask)
+	if p == nil {
+		return
+	}
+	if row, ok := q.snapshot.Row(p.Node); ok {
+		q.change(row, func(held []resident) []resident {
+			return slices.DeleteFunc(held, func(r resident) bool { return r.placement.Ask.ID == ask })
+		})
 	}
 }
 

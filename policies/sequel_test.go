@@ -66,7 +66,7 @@ func TestSequel_EqualsRuleOnTheLaterSnapshot(t *testing.T) {
 	view := cluster([]*psg.Workload{inference}, nil)
 	first := placed("x", inference, "n000")
 	later := *view
-	later.Placements = append(slices.Clone(view.Placements), first)
+	later.Placements = withMore(view.Placements, first)
 	later.Sort()
 	want := rule(t, set, w, &later).Why(0)
 
@@ -130,7 +130,7 @@ func TestRule_OwnReservationsDoNotStandInTheWay(t *testing.T) {
 	set, training, view := goldNode(t)
 	reserved := placed("r/0", training, "n000")
 	reserved.State, reserved.Ask.Hold = psg.Reserved, time.Minute
-	view.Placements = append(view.Placements, reserved)
+	view.Placements = withMore(view.Placements, reserved)
 	view.Sort()
 	if denials := rule(t, set, training, view).Denials; denials != nil {
 		t.Errorf("its own reservation denies it: %v", denials)
@@ -166,22 +166,22 @@ func TestSequel_KeepsTheTotalsOfTheCluster(t *testing.T) {
 	q := set.Sequel(s).(*sequel)
 	q.cluster()
 	after := *s
-	after.Placements = slices.Clone(s.Placements)
 	for i := range 200 {
 		row := r.IntN(len(s.Nodes))
 		if i%3 == 0 {
 			w := asking[r.IntN(len(asking))]
-			p := placed(psg.RequestID(fmt.Sprintf("zz-%d", i)), w, s.Nodes[row].ID)
+			p := placed(psg.RequestID(fmt.Sprintf("zz-%03d", i)), w, s.Nodes[row].ID)
 			q.change(row, func(held []resident) []resident { return append(held, resident{&p, w}) })
-			after.Placements = append(after.Placements, p)
+			after.Placements = withMore(after.Placements, p)
 		} else {
-			gone := after.Placements[r.IntN(len(after.Placements))]
+			at := r.IntN(after.Placements.Len())
+			gone := slices.Collect(after.Placements.All())[at]
 			row, _ := s.Row(gone.Node)
 			without := func(p psg.Placement) bool { return p.Ask.ID == gone.Ask.ID }
 			q.change(row, func(held []resident) []resident {
 				return slices.DeleteFunc(held, func(r resident) bool { return without(*r.placement) })
 			})
-			after.Placements = slices.DeleteFunc(after.Placements, without)
+			after.Placements = nudged(after.Placements, at, nil)
 		}
 		residents := holdingOf(&after).residents
 		for row := range residents {

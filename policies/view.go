@@ -98,8 +98,7 @@ type holding struct {
 
 func holdingOf(snapshot *psg.Snapshot) *holding {
 	h := &holding{residents: make([][]resident, len(snapshot.Nodes)), reserved: map[psg.WorkloadID][]int{}}
-	for i := range snapshot.Placements {
-		p := &snapshot.Placements[i]
+	for p := range snapshot.Placements.All() {
 		if row, ok := snapshot.Row(p.Node); ok && p.State.Holds() {
 			h.residents[row] = append(h.residents[row], resident{p, snapshot.Workload(p.Ask.Workload)})
 			if reservation(p) {

@@ -61,6 +61,11 @@ func (f *filler) fill(v reflect.Value) {
 			v.Index(i).SetInt(1 + f.rng.Int64N(psg.MaxQuantity))
 		}
 		return
+	case psg.Placements:
+		list := make([]psg.Placement, 1+f.rng.IntN(3))
+		f.fill(reflect.ValueOf(&list).Elem())
+		v.Set(reflect.ValueOf(psg.PlacementsOf(list...)))
+		return
 	}
 	switch v.Kind() {
 	case reflect.Struct:

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"slices"
+
 	"github.com/psgrid/psg"
 	psgv1 "github.com/psgrid/psg/wire/psg/v1"
 )
@@ -45,21 +47,24 @@ func DecodeDelta(data []byte) (psg.Delta, error) {
 func EncodeSnapshot(s *psg.Snapshot) ([]byte, error) {
 	var c coder
 	return marshal(&c, "snapshot", &psgv1.Snapshot{
-		At:         putTime(&c, "at", s.At),
-		Nodes:      each(&c, "nodes", s.Nodes, putNode),
-		Workloads:  each(&c, "workloads", s.Workloads, putWorkload),
-		Placements: each(&c, "placements", s.Placements, putPlacement),
+		At:        putTime(&c, "at", s.At),
+		Nodes:     each(&c, "nodes", s.Nodes, putNode),
+		Workloads: each(&c, "workloads", s.Workloads, putWorkload),
+		Placements: each(&c, "placements", slices.Collect(s.Placements.All()), func(c *coder, p *psg.Placement) *psgv1.Placement {
+			return putPlacement(c, *p)
+		}),
 	})
 }
 
-// DecodeSnapshot reads what EncodeSnapshot wrote, in the order it was written.
+// DecodeSnapshot reads what EncodeSnapshot wrote, in the order it was written;
+// placements in theirs.
 func DecodeSnapshot(data []byte) (*psg.Snapshot, error) {
 	return decode(data, "snapshot", &psgv1.Snapshot{}, func(c *coder, s *psgv1.Snapshot) *psg.Snapshot {
 		return &psg.Snapshot{
 			At:         getTime(c, "at", s.GetAt()),
 			Nodes:      each(c, "nodes", s.GetNodes(), getNode),
 			Workloads:  each(c, "workloads", s.GetWorkloads(), getWorkload),
-			Placements: each(c, "placements", s.GetPlacements(), getPlacement),
+			Placements: psg.PlacementsOf(each(c, "placements", s.GetPlacements(), getPlacement)...),
 		}
 	})
 }

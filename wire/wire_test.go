@@ -193,7 +193,8 @@ func roundTrip[T, W any](t *testing.T, want T, encode func(T) (W, error), decode
 	if err != nil {
 		t.Fatalf("%T: %v", want, err)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	listed := cmp.Transformer("listed", func(p psg.Placements) []*psg.Placement { return slices.Collect(p.All()) })
+	if diff := cmp.Diff(want, got, listed); diff != "" {
 		t.Fatalf("%T (-encoded +decoded):\n%s", want, diff)
 	}
 }

@@ -47,9 +47,8 @@ var libraryCases = map[string]struct {
 // resides has a node hold an instance of a workload.
 func resides(n *psg.Node, s *psg.Snapshot, w psg.Workload) {
 	s.Workloads = append(s.Workloads, w)
-	s.Placements = append(s.Placements, psg.Placement{
-		Ask: psg.Ask{ID: psg.RequestID(w.ID.Job), Workload: w.ID}, Node: n.ID, State: psg.Running,
-	})
+	p := psg.Placement{Ask: psg.Ask{ID: psg.RequestID(w.ID.Job), Workload: w.ID}, Node: n.ID, State: psg.Running}
+	s.Placements = s.Placements.Renew([]psg.RequestID{p.Ask.ID}, func(psg.RequestID) *psg.Placement { return &p })
 }
 
 func TestLibrary_ExamplesAreDecidedAsTheySay(t *testing.T) {

@@ -45,7 +45,7 @@ func rebalance(decider *controller.Controller) http.HandlerFunc {
 }
 
 func onNode(view *psg.Snapshot, node psg.NodeID) (n int) {
-	for _, p := range view.Placements {
+	for p := range view.Placements.All() {
 		w := view.Workload(p.Ask.Workload)
 		if p.Node == node && p.Ask.Alloc != "" && w != nil && w.Managed() && !w.Type.EveryNode() {
 			n++
