@@ -65,10 +65,12 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
+// write replaces a task's file at once, as the kernel does: nobody reads it empty.
 func (s *site) write(task, name, content string) {
 	s.Helper()
-	dir := filepath.Join(s.groups, task)
-	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644)); err != nil {
+	file := filepath.Join(s.groups, task, name)
+	err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file+".next", []byte(content), 0o644), os.Rename(file+".next", file))
+	if err != nil {
 		s.Fatal(err)
 	}
 }

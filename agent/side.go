@@ -29,6 +29,13 @@ type Source interface {
 // and one of an allocation that does not run here.
 type Put func(alloc psg.AllocID, metric string, value float64)
 
+// Finder is a Source that also knows which devices are on the node.
+type Finder interface {
+	// Devices are those that the last Measure found, by ID, whether or not it
+	// failed; known is false while nothing is known of them. They are the caller's.
+	Devices() (devices []psg.Device, known bool)
+}
+
 // maxSideValues bounds what one source may put at once.
 const maxSideValues = 4096
 
@@ -54,6 +61,8 @@ type side struct {
 	values []sideValue // the latest, unless it was taken; never changed once here
 	fresh  bool
 	err    error
+	found  []psg.Device // if there
+	there  bool
 
 	put []sideValue // by the collector, at last
 }
@@ -90,10 +99,23 @@ func (s *side) measure(ctx context.Context) error {
 	if err != nil {
 		err, values = fmt.Errorf("measure by %s: %w", s.source.Name(), err), nil
 	}
+	var found []psg.Device
+	there := false
+	if finder, ok := s.source.(Finder); ok {
+		found, there = finder.Devices()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.values, s.fresh, s.err = values, true, err
+	s.found, s.there = found, there
 	return err
+}
+
+// devices are those that the source has found, if it is known which.
+func (s *side) devices() (found []psg.Device, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.found, s.there
 }
 
 // take returns what was measured since the last take, if anything was.
@@ -115,7 +137,7 @@ func (c *Collector) RunSources(ctx context.Context) {
 	running.Wait()
 }
 
-// takeSides takes in what the sources have found.
+// takeSides takes in what the sources have found. One of them at most is a Finder.
 func (c *Collector) takeSides(now time.Time) {
 	for _, s := range c.sides {
 		values, fresh := s.take()
@@ -136,6 +158,19 @@ func (c *Collector) takeSides(now time.Time) {
 		}
 		s.put = values
 	}
+	if found, known := c.Devices(); known && c.recorder != nil {
+		c.recorder.PutDevices(found)
+	}
+}
+
+// Devices are those that a source has found on the node, if it is known which.
+func (c *Collector) Devices() (found []psg.Device, known bool) {
+	for _, s := range c.sides {
+		if found, known = s.devices(); known {
+			return found, true
+		}
+	}
+	return nil, false
 }
 
 func (c *Collector) putSide(now time.Time, v sideValue) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -38,6 +39,12 @@ func (c *card) Measure(_ context.Context, put Put) error {
 	return c.failed
 }
 
+func (c *card) Devices() ([]psg.Device, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return []psg.Device{{ID: "GPU-0", Healthy: c.failed == nil}}, true
+}
+
 func (c *card) set(value float64, hidden bool, failed error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,10 +70,15 @@ func TestSource_IsMeasuredBesideTheKernelsFiles(t *testing.T) {
 		ended := make(chan struct{})
 		go func() { c.RunSources(ctx); close(ended) }()
 		got := newHeard()
+		var told []bool // whether the device was well, each time that it was told
 		observe := func() {
 			pass(time.Second)
 			c.Collect(time.Now())
-			got.fold(recorder.Cut(time.Now()))
+			sample := recorder.Cut(time.Now())
+			got.fold(sample)
+			if sample.Inventory != nil {
+				told = append(told, sample.Inventory.Devices[0].Healthy)
+			}
 		}
 		observe()
 		if v, ok := c.Last("gpu/0/busy_percent"); !ok || v != 40 {
@@ -102,6 +114,9 @@ func TestSource_IsMeasuredBesideTheKernelsFiles(t *testing.T) {
 		}
 		cancel()
 		<-ended
+		if told = slices.Compact(told); !slices.Equal(told, []bool{true, false, true}) {
+			t.Errorf("the device was told to be well: %v", told)
+		}
 		if text := logged.String(); strings.Count(text, "fell off the bus") != 1 || strings.Count(text, "read again") != 1 {
 			t.Errorf("logged\n%s", text)
 		}

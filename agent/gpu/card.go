@@ -7,6 +7,7 @@ import (
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
+	"github.com/psgrid/psg"
 	"github.com/psgrid/psg/agent"
 )
 
@@ -36,10 +37,12 @@ func (t *totals) put(cards int, put agent.Put) {
 	}
 }
 
-// card puts what one card tells of itself. What it does not support is left out.
-func (s *Source) card(i int, device nvml.Device, all *totals, put agent.Put) {
+// card puts what one card tells of itself, and returns the devices that it is.
+// What it does not support is left out.
+func (s *Source) card(i int, device nvml.Device, all *totals, put agent.Put) []psg.Device {
 	memory, code := device.GetMemoryInfo()
-	put("", card(i, "answers"), flag(code == nvml.SUCCESS || code == nvml.ERROR_NOT_SUPPORTED))
+	answers := code == nvml.SUCCESS || code == nvml.ERROR_NOT_SUPPORTED
+	put("", card(i, "answers"), flag(answers))
 	if code == nvml.SUCCESS {
 		used, total := float64(memory.Used)/mib, float64(memory.Total)/mib
 		all.memoryUsed, all.memory, all.memoryCards = all.memoryUsed+used, all.memory+total, all.memoryCards+1
@@ -62,45 +65,51 @@ func (s *Source) card(i int, device nvml.Device, all *totals, put agent.Put) {
 	if errors, code := device.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_CORRECTED, nvml.VOLATILE_ECC); code == nvml.SUCCESS {
 		put("", card(i, "ecc_corrected"), float64(errors))
 	}
-	if errors, code := device.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC); code == nvml.SUCCESS {
-		put("", card(i, "ecc_uncorrected"), float64(errors))
+	broken, code := device.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC)
+	if code == nvml.SUCCESS {
+		put("", card(i, "ecc_uncorrected"), float64(broken))
 	}
-	partitions(i, device, put)
+	parts, cut := partitions(i, device, put)
 	s.driver.topology[i].put(i, put)
+	if !answers {
+		return s.lost(i)
+	}
+	return s.devices(i, device, health{broken > 0 && code == nvml.SUCCESS, s.driver.remaps && unmappable(device)}, parts, cut)
 }
 
 // maxPartitions bounds what is asked of one card: the largest can be cut in
 // seven.
 const maxPartitions = 16
 
-// partitions puts the MIG instances of a card that can have them.
-func partitions(i int, device nvml.Device, put agent.Put) {
+// partitions puts the MIG instances of a card that can have them, and returns
+// them; cut is whether it is in that mode.
+func partitions(i int, device nvml.Device, put agent.Put) (parts []nvml.Device, cut bool) {
 	mode, _, code := device.GetMigMode()
 	if code != nvml.SUCCESS {
-		return
+		return nil, false
 	}
 	put("", card(i, "mig"), flag(mode == nvml.DEVICE_MIG_ENABLE))
 	if mode != nvml.DEVICE_MIG_ENABLE {
-		return
+		return nil, false
 	}
 	places, code := device.GetMaxMigDeviceCount()
 	if code != nvml.SUCCESS {
-		return
+		return nil, true
 	}
-	instances := 0
 	for place := range min(places, maxPartitions) {
 		part, code := device.GetMigDeviceHandleByIndex(place)
 		if code != nvml.SUCCESS {
 			continue // nothing is at that place
 		}
-		instances++
+		parts = append(parts, part)
 		if memory, code := part.GetMemoryInfo(); code == nvml.SUCCESS {
 			name := "mig/" + strconv.Itoa(place)
 			put("", card(i, name+"/memory_used_mb"), float64(memory.Used)/mib)
 			put("", card(i, name+"/memory_total_mb"), float64(memory.Total)/mib)
 		}
 	}
-	put("", card(i, "mig_instances"), float64(instances))
+	put("", card(i, "mig_instances"), float64(len(parts)))
+	return parts, true
 }
 
 func flag(on bool) float64 {

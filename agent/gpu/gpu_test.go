@@ -29,12 +29,11 @@ const (
 // PCIe roots, and NVLink between all of them.
 type box struct {
 	*server.Server
-	proc string
+	proc, sys string
 }
 
 func newBox(t *testing.T) *box {
-	b := &box{dgxa100.New(), t.TempDir()}
-	b.proc = t.TempDir()
+	b := &box{dgxa100.New(), t.TempDir(), t.TempDir()}
 	for i := range b.Devices {
 		b.furnish(i)
 	}
@@ -52,7 +51,16 @@ func (b *box) furnish(i int) {
 	d.GetPowerUsageFunc = func() (uint32, nvml.Return) { return 250_500, nvml.SUCCESS }
 	d.GetTemperatureFunc = func(nvml.TemperatureSensors) (uint32, nvml.Return) { return 61, nvml.SUCCESS }
 	d.GetTotalEccErrorsFunc = func(kind nvml.MemoryErrorType, _ nvml.EccCounterType) (uint64, nvml.Return) {
-		return 7 - 6*uint64(kind), nvml.SUCCESS
+		return 7 * uint64(1-kind), nvml.SUCCESS
+	}
+	d.GetRemappedRowsFunc = func() (int, int, bool, bool, nvml.Return) { return 1, 0, false, false, nvml.SUCCESS }
+	d.GetMaxClockInfoFunc = func(kind nvml.ClockType) (uint32, nvml.Return) { return 1000 + uint32(kind), nvml.SUCCESS }
+	d.GetPowerManagementLimitFunc = func() (uint32, nvml.Return) { return 400_000, nvml.SUCCESS }
+	d.GetPciInfoFunc = func() (pci nvml.PciInfo, code nvml.Return) {
+		for at, c := range []byte(fmt.Sprintf("00000000:%02X:00.0", 0x3a+i)) {
+			pci.BusId[at] = int8(c)
+		}
+		return pci, nvml.SUCCESS
 	}
 	d.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) { return nil, nvml.SUCCESS }
 	d.GetGraphicsRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) { return nil, nvml.ERROR_NOT_SUPPORTED }
@@ -85,7 +93,7 @@ func (b *box) process(t *testing.T, pid int, alloc string) {
 	}
 }
 
-func (b *box) source() *Source { return newSource(Config{Proc: b.proc}, b.Server) }
+func (b *box) source() *Source { return newSource(Config{Proc: b.proc, Sys: b.sys}, b.Server) }
 
 // measure returns what a source puts, "alloc metric" by value.
 func measure(t *testing.T, s *Source) map[string]float64 {
@@ -118,7 +126,7 @@ func TestMeasure_TellsOfEachCardAndOfAll(t *testing.T) {
 	expect(t, got, map[string]float64{
 		"gpu_count": 8, "gpu_busy_percent": 35, "gpu_memory_used_mb": 8 * 1024, "gpu_memory_total_mb": 8 * 40 * 1024, "gpu_power_watts": 8 * 250.5,
 		"gpu/3/answers": 1, "gpu/3/busy_percent": 30, "gpu/3/memory_busy_percent": 5, "gpu/3/memory_used_mb": 1024, "gpu/3/memory_total_mb": 40 * 1024,
-		"gpu/3/power_watts": 250.5, "gpu/3/temperature_celsius": 61, "gpu/3/ecc_corrected": 7, "gpu/3/ecc_uncorrected": 1, "gpu/3/mig": 0,
+		"gpu/3/power_watts": 250.5, "gpu/3/temperature_celsius": 61, "gpu/3/ecc_corrected": 7, "gpu/3/ecc_uncorrected": 0, "gpu/3/mig": 0,
 		"gpu/3/nvlinks": 12, "gpu/3/nvlink_cards": 7, "gpu/3/near_cards": 3, "gpu/3/island": 0,
 	})
 }

@@ -45,6 +45,11 @@ func TestNew_LoadsTheLibrary(t *testing.T) {
 		"gpu/1/nvlinks": 4, "gpu/1/nvlink_cards": 1, "gpu/1/near_cards": 0, "gpu/1/island": 0,
 		training + " gpu_memory_mb": 512, training + " gpu_busy_percent": 33,
 	})
+	devices, known := s.Devices()
+	if !known || len(devices) != 2 || devices[0].ID != "GPU-sim-0" || devices[0].Model != "NVIDIA A100-SXM4-80GB" ||
+		devices[0].MemoryMB != 80*1024 || devices[0].Link != "nvlink-0" || !devices[0].Healthy || devices[1].Healthy {
+		t.Errorf("known %t, %+v", known, devices)
+	}
 }
 
 // A function that is missing would end the program when it is called.

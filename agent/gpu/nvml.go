@@ -3,11 +3,14 @@
 package gpu
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
+	"github.com/psgrid/psg"
 	"github.com/psgrid/psg/agent"
 )
 
@@ -15,7 +18,10 @@ import (
 type driver struct {
 	library  nvml.Interface
 	ready    bool
+	remaps   bool         // it tells of rows of memory that were remapped
+	version  string       // of the driver
 	topology []neighbours // one per card; empty until asked for
+	cards    []psg.Device // likewise: what never changes of them; without an ID until the card answers
 	seen     []uint64     // one per card: the time of the last sample of processes' use, µs
 }
 
@@ -43,9 +49,11 @@ func (s *Source) Measure(ctx context.Context, put agent.Put) error {
 	count, err := s.start()
 	if err != nil {
 		s.stop()
+		s.found.lose(err.Error())
 		return err
 	}
 	var all totals
+	var found []psg.Device
 	uses := uses{}
 	for i := range count {
 		if ctx.Err() != nil {
@@ -54,13 +62,16 @@ func (s *Source) Measure(ctx context.Context, put agent.Put) error {
 		device, code := s.driver.library.DeviceGetHandleByIndex(i)
 		if code != nvml.SUCCESS {
 			put("", card(i, "answers"), 0)
+			found = append(found, s.lost(i)...)
 			continue
 		}
-		s.card(i, device, &all, put)
+		found = append(found, s.card(i, device, &all, put)...)
 		s.processes(i, device, uses)
 	}
 	all.put(count, put)
 	uses.put(put)
+	slices.SortFunc(found, func(a, b psg.Device) int { return cmp.Compare(a.ID, b.ID) })
+	s.found = inventory{slices.CompactFunc(found, func(a, b psg.Device) bool { return a.ID == b.ID }), true}
 	return nil
 }
 
@@ -73,6 +84,7 @@ func (s *Source) start() (int, error) {
 			return 0, fmt.Errorf("load NVML: %s", reason(code))
 		}
 		d.ready = true
+		d.remaps = d.library.Extensions().LookupSymbol("nvmlDeviceGetRemappedRows") == nil
 		for _, function := range needed {
 			if err := d.library.Extensions().LookupSymbol(function); err != nil {
 				return 0, fmt.Errorf("load NVML: the driver is too old, as it lacks %s: 450 or later is needed", function)
@@ -86,6 +98,8 @@ func (s *Source) start() (int, error) {
 	count = min(count, maxCards)
 	if len(d.topology) != count {
 		d.topology, d.seen = findNeighbours(d.library, count), make([]uint64, count)
+		d.cards = make([]psg.Device, count)
+		d.version, _ = d.library.SystemGetDriverVersion()
 	}
 	return count, nil
 }
@@ -102,7 +116,7 @@ var needed = [...]string{
 func (s *Source) stop() {
 	if s.driver.ready {
 		s.driver.library.Shutdown() // what it says changes nothing
-		s.driver.ready, s.driver.topology = false, nil
+		s.driver.ready, s.driver.topology, s.driver.cards = false, nil, nil
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -46,6 +47,7 @@ func check(ctx context.Context, config agent.Config, stdout io.Writer) error {
 	}
 	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 	writeMetrics(table, c)
+	writeDevices(table, c)
 	writeUses(table, c)
 	if err := table.Flush(); err != nil {
 		return err
@@ -78,6 +80,21 @@ func value(c *agent.Collector, metric string, failed error) string {
 		return fmt.Sprintf("%.2f", v)
 	}
 	return "unknown"
+}
+
+func writeDevices(table io.Writer, c *agent.Collector) {
+	devices, _ := c.Devices()
+	if len(devices) == 0 {
+		return
+	}
+	fmt.Fprintln(table, "\nDevice\tModel\tMemory MiB\tProfiles\tNUMA node\tLink\tHealth")
+	for _, d := range devices {
+		health := "well"
+		if !d.Healthy {
+			health = d.Attributes["health"]
+		}
+		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%d\t%s\t%s\n", d.ID, d.Model, d.MemoryMB, strings.Join(d.Profiles, ","), d.NUMA, d.Link, health)
+	}
 }
 
 func writeUses(table io.Writer, c *agent.Collector) {

@@ -56,7 +56,7 @@ func (s *sourceOptions) scrape(text string) error {
 // take makes those that are asked for.
 func (s *sourceOptions) take(proc, sys string) error {
 	if s.nvml != off {
-		s.taken = append(s.taken, gpu.New(gpu.Config{Library: s.nvml, Proc: proc}))
+		s.taken = append(s.taken, gpu.New(gpu.Config{Library: s.nvml, Proc: proc, Sys: sys}))
 	}
 	if s.sensors {
 		s.taken = append(s.taken, sensor.NewHwmon(sys), sensor.NewNVMe(sys, "/dev"))
