@@ -196,7 +196,7 @@ func BenchmarkReload(b *testing.B) {
 	}
 	documents := []json.RawMessage{largeCMDB(b, windows, "ordered"), largeCMDB(b, windows, "approved")}
 	feed := func(i int) {
-		if err := store.Feed("cmdb", documents[i%2], s.At); err != nil {
+		if err := store.Feed(store.Sources()[0], documents[i%2], s.At); err != nil {
 			b.Error(err)
 		}
 	}
