@@ -124,7 +124,7 @@ func showNode(w io.Writer, n psg.Node, verbose bool) error {
 	p.line("Ready\t%t", n.Ready)
 	p.line("Capacity\t%s", n.Capacity)
 	for _, d := range n.Devices {
-		p.line("Card\t%s %s/%s/%s %d MiB healthy=%t", word(d.ID), word(d.Vendor), word(d.Type), word(d.Model), d.MemoryMB, d.Healthy)
+		p.line("Card\t%s %s/%s/%s %d MiB healthy=%t%s", word(d.ID), word(d.Vendor), word(d.Type), word(d.Model), d.MemoryMB, d.Healthy, whereabouts(d))
 	}
 	p.line("Agent\t%s", agentState(n.Telemetry))
 	p.line("Measured\t%s", measured(n.Telemetry))
@@ -137,6 +137,20 @@ func showNode(w io.Writer, n psg.Node, verbose bool) error {
 		showAllocs(p, n.Telemetry.Allocs)
 	}
 	return p.err
+}
+
+// whereabouts is what else is known of a card.
+func whereabouts(d psg.Device) (text string) {
+	if d.NUMA >= 0 {
+		text += fmt.Sprintf(" numa=%d", d.NUMA)
+	}
+	if d.Link != "" {
+		text += " link=" + word(d.Link)
+	}
+	if why := d.Attributes["health"]; why != "" {
+		text += " (" + word(why) + ")"
+	}
+	return text
 }
 
 func showMetrics(p *printer, t *psg.Telemetry, verbose bool) {

@@ -27,6 +27,10 @@ func measuredNode(cpu float64) psg.Node {
 			Allocs: []psg.AllocTelemetry{{Alloc: "alloc-1", Metrics: map[string]psg.Use{"memory_mb": {Last: 512, Max: 600}}}},
 		},
 		Projection: &psg.Projection{Mean: psg.Resources{psg.CPU: 1500}, Upper: psg.Resources{psg.CPU: 2500}},
+		Devices: []psg.Device{{
+			ID: "GPU-a", Vendor: "nvidia", Type: "gpu", Model: "A100", MemoryMB: 40_960, NUMA: 1, Link: "nvlink-0",
+			Attributes: map[string]string{"health": "the card does not answer"},
+		}},
 	}
 }
 
@@ -35,7 +39,8 @@ func TestShowNode_SaysWhatIsMeasuredAndForecast(t *testing.T) {
 	if err := errors.Join(showNode(&plain, measuredNode(50), false), showNode(&verbose, measuredNode(50), true)); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"degraded", "2027-01-15T08:00:00Z", "at most cpu_mhz=2500", "cpu_percent\t50.00", "alloc-1\tmemory_mb\t512.00"} {
+	for _, want := range []string{"degraded", "2027-01-15T08:00:00Z", "at most cpu_mhz=2500", "cpu_percent\t50.00",
+		"GPU-a nvidia/gpu/A100 40960 MiB healthy=false numa=1 link=nvlink-0 (the card does not answer)", "alloc-1\tmemory_mb\t512.00"} {
 		if !strings.Contains(plain.String(), want) {
 			t.Errorf("no %q in\n%s", want, &plain)
 		}

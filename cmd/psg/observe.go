@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/psgrid/psg"
@@ -21,15 +22,29 @@ const (
 	forgetSilentAfter = 10 * time.Minute
 )
 
+// heard shows what came of agents' samples when it is scraped. It implements
+// prometheus.Collector.
+type heard struct{ windows *telemetry.Windows }
+
+var refusedDesc = prometheus.NewDesc("psg_telemetry_refused_total",
+	"Samples of agents that made no sense, such as those dated far ahead; the log says which now and then.", nil, nil)
+
+// Describe implements prometheus.Collector.
+func (h heard) Describe(out chan<- *prometheus.Desc) { out <- refusedDesc }
+
+// Collect implements prometheus.Collector.
+func (h heard) Collect(out chan<- prometheus.Metric) {
+	out <- prometheus.MustNewConstMetric(refusedDesc, prometheus.CounterValue, float64(h.windows.Refused()))
+}
+
 // samples carries what agents publish.
 type samples interface {
 	WatchTelemetry(ctx context.Context, take func(psg.Sample) error) error
 }
 
-// observe folds what agents publish and hands observer what it comes to, until
-// ctx ends.
-func observe(ctx context.Context, from samples, observer func(psg.NodeObserved), log *slog.Logger) error {
-	windows := telemetry.NewWindows()
+// observe folds what agents publish into windows and hands observer what it comes
+// to, until ctx ends.
+func observe(ctx context.Context, from samples, windows *telemetry.Windows, observer func(psg.NodeObserved), log *slog.Logger) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return from.WatchTelemetry(ctx, func(sample psg.Sample) error { return windows.Fold(sample, time.Now()) })

@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/psgrid/psg"
 	"github.com/psgrid/psg/bus"
@@ -48,7 +51,7 @@ func TestObserve_HandsOnWhatAgentsSay(t *testing.T) {
 	heard := make(chan psg.NodeObserved, 100)
 	watched := make(chan error, 1)
 	go func() {
-		watched <- observe(ctx, controller, func(seen psg.NodeObserved) { heard <- seen }, slog.New(slog.DiscardHandler))
+		watched <- observe(ctx, controller, telemetry.NewWindows(), func(seen psg.NodeObserved) { heard <- seen }, slog.New(slog.DiscardHandler))
 	}()
 	beat := time.NewTicker(20 * time.Millisecond)
 	defer beat.Stop()
@@ -99,5 +102,24 @@ func TestHandOn_WhatASilentAgentSaidCountsNoMore(t *testing.T) {
 	}
 	if state := agentState(&heard[1].Telemetry); state != "silent" {
 		t.Errorf("people are told it is %s", state)
+	}
+}
+
+// TestHeard_CountsWhatWasRefused: an agent whose clock is wrong shows.
+func TestHeard_CountsWhatWasRefused(t *testing.T) {
+	windows := telemetry.NewWindows()
+	recorder, err := telemetry.NewRecorder("n1", telemetry.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1_800_000_000, 0)
+	if err := windows.Fold(recorder.Cut(now.Add(time.Hour)), now); err == nil || !strings.Contains(err.Error(), "1h0m0s ahead") {
+		t.Errorf("a sample of an hour ahead: %v", err)
+	}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(heard{windows})
+	families, err := registry.Gather()
+	if err != nil || len(families) != 1 || families[0].GetMetric()[0].GetCounter().GetValue() != 1 {
+		t.Errorf("gathered %v, %v", families, err)
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/psgrid/psg/policies/poll"
 	"github.com/psgrid/psg/rpc"
 	"github.com/psgrid/psg/shim"
+	"github.com/psgrid/psg/telemetry"
 )
 
 // serveConfig is what a controller process is made of.
@@ -123,6 +124,7 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 	}
 
 	agents = controller.NewAgents(decider, transport.PublishOrder)
+	windows := telemetry.NewWindows()
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return ended(ctx, decider.Run(ctx)) })
@@ -131,9 +133,9 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 		return rpc.NewServer(decider, decider).Moving(decider).Preempting(decider).Guarded(config.tokens).Serve(ctx, grpcListener, config.tls)
 	})
 	group.Go(func() error {
-		return rpc.ServeREST(ctx, httpListener, config.guarded(withPolicies(withRegistrations(withOrders(rpc.REST(config.reader(decider), head, rules, steeringOf(decider), reportMetrics{agents}), agents), decider, config.namespaces), rules, decider, config.log)))
+		return rpc.ServeREST(ctx, httpListener, config.guarded(withPolicies(withRegistrations(withOrders(rpc.REST(config.reader(decider), head, rules, steeringOf(decider), reportMetrics{agents}, heard{windows}), agents), decider, config.namespaces), rules, decider, config.log)))
 	})
-	group.Go(func() error { return ended(ctx, observe(ctx, transport, decider.Observe, config.log)) })
+	group.Go(func() error { return ended(ctx, observe(ctx, transport, windows, decider.Observe, config.log)) })
 	group.Go(func() error { return reloading(ctx, reload, rules, config.log, decider) })
 	group.Go(func() error { return ended(ctx, poll.New(rules.store, poll.Config{Log: config.log}).Run(ctx)) })
 	config.warnExposed(grpcListener.Addr(), httpListener.Addr())
