@@ -1,9 +1,6 @@
 package policies
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -16,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/psgrid/psg/hclspec"
 )
 
 // maxBundleBytes and maxBundleFiles bound a bundle.
@@ -58,6 +57,9 @@ func (f *files) readDirectory() error {
 		return err
 	}
 	defer root.Close()
+	if _, err := root.Lstat(hclspec.BundleFile); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no %s in %s", hclspec.BundleFile, f.path) // whatever else is, be it a file system
+	}
 	return fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -67,47 +69,27 @@ func (f *files) readDirectory() error {
 		case entry.IsDir():
 			return nil
 		}
-		if info, err := root.Stat(name); err != nil || !info.Mode().IsRegular() {
-			return nil // a link to nowhere or to a directory, a socket: none of the bundle
+		file, err := openRegular(root, name)
+		switch {
+		case err == nil:
+			defer file.Close()
+			return f.add(name, file)
+		case entry.Type().IsRegular() || missed(name):
+			return fmt.Errorf("%s: %w", f.path, err)
 		}
-		file, err := root.Open(name)
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		return f.add(name, file)
+		return nil // a link to nowhere or to a directory, a socket: none of the bundle
 	})
 }
 
-func (f *files) readArchive() error {
-	file, err := os.Open(f.path)
-	if err != nil {
-		return err
+// missed reports whether a bundle would say something else without a file. An
+// editor's locks, which are links to nowhere, begin with .#
+func missed(name string) bool {
+	base := path.Base(name)
+	switch path.Ext(base) {
+	case ".rego", ".hcl", ".json", ".yaml", ".yml", ".manifest":
+		return !strings.HasPrefix(base, ".#")
 	}
-	defer file.Close()
-	unzipped, err := gzip.NewReader(file)
-	if err != nil {
-		return fmt.Errorf("%s is neither a directory nor a gzipped archive: %w", f.path, err)
-	}
-	archive := tar.NewReader(unzipped)
-	for {
-		header, err := archive.Next()
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return fmt.Errorf("read %s: %w", f.path, err)
-		case header.Typeflag != tar.TypeReg:
-			continue
-		}
-		name := strings.TrimPrefix(path.Clean("/"+header.Name), "/")
-		if _, twice := f.content[name]; twice {
-			return fmt.Errorf("read %s: %q is in it twice", f.path, name)
-		}
-		if err := f.add(name, archive); err != nil {
-			return err
-		}
-	}
+	return false
 }
 
 func (f *files) add(name string, from io.Reader) error {
@@ -120,6 +102,33 @@ func (f *files) add(name string, from io.Reader) error {
 	}
 	f.content[name] = content
 	return nil
+}
+
+// encloses reports whether a file would be read as one of the bundle.
+func (f *files) encloses(name string) bool {
+	if info, err := os.Stat(f.path); err != nil || !info.IsDir() {
+		return false
+	}
+	dir, err := absolute(f.path)
+	if err != nil {
+		return false
+	}
+	parent, err := absolute(filepath.Dir(name))
+	if err != nil {
+		return false
+	}
+	within, err := filepath.Rel(dir, parent)
+	hidden := func(part string) bool { return part != "." && strings.HasPrefix(part, ".") } // and so is what is above
+	return err == nil && !slices.ContainsFunc(strings.Split(within, string(filepath.Separator)), hidden)
+}
+
+// absolute is a path without links.
+func absolute(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(path)
 }
 
 // names are sorted.
@@ -141,39 +150,4 @@ func (f *files) digest() string {
 		}
 	}
 	return hex.EncodeToString(sum.Sum(nil))
-}
-
-// archive is the bundle as a gzipped tar archive, which depends on nothing but
-// its files. OPA reads it as one of its own.
-func (f *files) archive() ([]byte, error) {
-	var out bytes.Buffer
-	zipped := gzip.NewWriter(&out)
-	archive := tar.NewWriter(zipped)
-	for _, name := range f.names() {
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: "/" + name, Size: int64(len(f.content[name])), Mode: 0o644, Format: tar.FormatPAX}
-		if err := archive.WriteHeader(header); err != nil {
-			return nil, fmt.Errorf("archive %s: %w", name, err)
-		}
-		if _, err := archive.Write(f.content[name]); err != nil {
-			return nil, fmt.Errorf("archive %s: %w", name, err)
-		}
-	}
-	if err := errors.Join(archive.Close(), zipped.Close()); err != nil {
-		return nil, fmt.Errorf("archive %s: %w", f.path, err)
-	}
-	return out.Bytes(), nil
-}
-
-// write replaces a file as a whole.
-func write(name string, content []byte) error {
-	temporary, err := os.CreateTemp(filepath.Dir(name), ".psg-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temporary.Name()) // what is left of a failure
-	_, err = temporary.Write(content)
-	if err = errors.Join(err, temporary.Chmod(0o644), temporary.Close()); err != nil {
-		return err
-	}
-	return os.Rename(temporary.Name(), name)
 }

@@ -30,7 +30,7 @@ reported with file, line and column. With -key, the bundle must be signed with i
 			if err != nil {
 				return err
 			}
-			return policies.Config{Key: read, Variables: vars}.Check(args[0], c.stdout, verbose)
+			return policies.Config{Key: read, Variables: vars}.Check(args[0], harmless{c.stdout}, verbose)
 		},
 	}
 }
@@ -52,7 +52,7 @@ func policyTestCommand() *command {
 			}
 			failed := 0
 			for _, dir := range args {
-				n, err := policies.Config{Variables: vars}.Test(c.ctx, dir, c.stdout, verbose)
+				n, err := policies.Config{Variables: vars}.Test(c.ctx, dir, harmless{c.stdout}, verbose)
 				if err != nil {
 					return err
 				}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"flag"
-	"os"
 
 	"github.com/psgrid/psg/policies"
 )
@@ -24,7 +23,7 @@ Rules on every workload of the snapshot with both bundles, and prints the
 			if len(args) != 2 || snapshot == "" {
 				return usagef("want two bundle directories and -snapshot")
 			}
-			s, err := os.ReadFile(snapshot)
+			s, err := policies.ReadFile(snapshot, maxDocument)
 			if err != nil {
 				return err
 			}

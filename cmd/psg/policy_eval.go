@@ -2,10 +2,12 @@ package main
 
 import (
 	"flag"
-	"os"
 
 	"github.com/psgrid/psg/policies"
 )
+
+// maxDocument bounds the JSON of a workload and of a cluster, in bytes.
+const maxDocument = 1 << 30
 
 func policyEvalCommand() *command {
 	var workload, snapshot string
@@ -28,11 +30,11 @@ score.`,
 			if len(args) != 1 || workload == "" || snapshot == "" {
 				return usagef("want one bundle directory, -workload and -snapshot")
 			}
-			w, err := os.ReadFile(workload)
+			w, err := policies.ReadFile(workload, maxDocument)
 			if err != nil {
 				return err
 			}
-			s, err := os.ReadFile(snapshot)
+			s, err := policies.ReadFile(snapshot, maxDocument)
 			if err != nil {
 				return err
 			}

@@ -66,7 +66,8 @@ func policyBuildCommand() *command {
 		help: `
 Loads the bundle as psg policy check does, and writes it to a gzipped tar archive,
 which controllers and OPA read. The same files make the same archive. With -key
-it is signed as by psg policy sign; a signature that DIR has is kept otherwise.`,
+it is signed as by psg policy sign; a signature that DIR has is kept otherwise.
+The archive must be outside of DIR; it replaces a regular file as a whole.`,
 		define: func(flags *flag.FlagSet) {
 			key.define(flags, "key", "private key in PEM, or secret, to sign with")
 			flags.StringVar(&output, "o", "", "`file` to write; default is bundle.tar.gz")
