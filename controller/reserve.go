@@ -80,7 +80,8 @@ func (c *Controller) reserve(ctx context.Context, r psg.Reservation) ([]psg.Plac
 }
 
 // giveBack frees whatever a reservation holds or still waits for, and returns
-// once that is committed.
+// once that is committed. What of its count no cycle has taken in yet is given
+// back by the one that does.
 func (c *Controller) giveBack(ctx context.Context, r psg.Reservation) error {
 	if err := c.mustLead(); err != nil {
 		return err
@@ -90,13 +91,14 @@ func (c *Controller) giveBack(ctx context.Context, r psg.Reservation) error {
 	now := time.Now()
 	c.view(func(s *ledger.State) {
 		for i := range psg.MaxReservationCount {
-			status := s.Ask(r.Ask(i, now).ID)
-			if status == nil {
+			id := r.Ask(i, now).ID
+			status := s.Ask(id)
+			if status == nil && i >= r.Count { // below that it may wait for a cycle
 				break
 			}
-			ids = append(ids, status.Ask.ID)
-			if !status.Over() {
-				freed = append(freed, psg.Freed{Ask: status.Ask.ID, State: psg.Released, Reason: "reservation given back", At: now})
+			ids = append(ids, id)
+			if status == nil || !status.Over() {
+				freed = append(freed, psg.Freed{Ask: id, State: psg.Released, Reason: "reservation given back", At: now})
 			}
 		}
 	})

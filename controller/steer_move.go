@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +17,11 @@ const (
 	maxMoves        = 64
 	maxDestinations = 16
 	usualMoves      = 8
+	// maxRebalances is how many requests may wait for each other, the one that is
+	// carried out included, and rebalanceWithin how long one takes at most: it
+	// waits for a cycle for each of its destinations.
+	maxRebalances   = 8
+	rebalanceWithin = time.Minute
 )
 
 // Rebalance begins to move what runs on a node to others: all of it to empty the
@@ -26,14 +30,17 @@ const (
 // destination before it hints, and hints before it stops: a move whose
 // destination cannot be had, or is lost, leaves its source running. Where the
 // group allows it, others are started first, and the source is stopped when they
-// are healthy; a group's instances on the node then move together, however many.
+// are healthy; a group's instances on the node then move together, or, where they
+// are more than were asked for, in the other order if it allows that. Those that
+// nobody has bounded may be more than the usual few. It ends in time, with what it
+// has begun until then.
 //
 // What Nomad places by itself, what runs on every node, and what policy protects
 // stays. Moves are not counted against the stages of a job: nothing moves
 // unasked. Whoever wants the node empty asks again until nothing is ordered.
 //
-// Errors: psg.ErrUnknown (no such node), psg.ErrNotLeader, psg.ErrUnavailable
-// (nobody carries moves out).
+// Errors: psg.ErrUnknown (no such node), psg.ErrBusy (too many ask for moves),
+// psg.ErrNotLeader, psg.ErrUnavailable (nobody carries moves out).
 func (c *Controller) Rebalance(ctx context.Context, r psg.Rebalance) (psg.Rebalanced, error) {
 	if err := c.mustLead(); err != nil {
 		return psg.Rebalanced{}, err
@@ -42,31 +49,24 @@ func (c *Controller) Rebalance(ctx context.Context, r psg.Rebalance) (psg.Rebala
 	if to == nil {
 		return psg.Rebalanced{}, fmt.Errorf("move what runs on %s: nothing carries out moves: %w", r.Node, psg.ErrUnavailable)
 	}
-	done, err := c.steers.turn(ctx) // two that count at once what can be spared would both take it
+	within, cancel := context.WithTimeout(ctx, c.steers.within)
+	defer cancel()
+	done, err := c.steers.turn(within) // two that count at once what can be spared would both take it
 	if err != nil {
 		return psg.Rebalanced{}, err
 	}
 	defer done()
-	moves, err := c.wantedMoves(ctx, r)
+	moves, err := c.wantedMoves(within, r)
 	if err != nil {
 		return psg.Rebalanced{}, err
 	}
 	out := psg.Rebalanced{Finished: c.steers.finishedFrom(r.Node)}
-	limit := min(cmp.Or(max(r.Max, 0), usualMoves), maxMoves)
-	for len(moves) > 0 && len(out.Orders) < limit {
-		together := alike(moves)
-		moves = moves[len(together):]
-		orders, err := c.begin(ctx, together, limit-len(out.Orders), to)
-		out.Orders = append(out.Orders, orders...)
-		switch {
-		case err == nil:
-		case errors.Is(err, psg.ErrBusy), errors.Is(err, psg.ErrInvalid):
-			c.config.Log.Info("not moved", "workload", together[0].source.Ask.Workload, "reason", err)
-		default:
-			return out, err
-		}
+	out.Orders, err = c.beginAll(within, moves, r.Max, to)
+	if within.Err() != nil && ctx.Err() == nil {
+		c.config.Log.Warn("moves begun as far as there was time", "node", r.Node, "moves", len(out.Orders))
+		return out, nil
 	}
-	return out, nil
+	return out, err
 }
 
 // wantedMove is an allocation that is to leave its node.
@@ -93,53 +93,6 @@ func (c *Controller) wantedMoves(ctx context.Context, r psg.Rebalance) ([]wanted
 		moves[i] = wantedMove{sources[i], roomiest}
 	}
 	return moves, nil
-}
-
-// alike are the first moves that are of one group and off one node.
-func alike(moves []wantedMove) []wantedMove {
-	for i := range moves {
-		if moves[i].source.Ask.Workload != moves[0].source.Ask.Workload || moves[i].from() != moves[0].from() {
-			return moves[:i]
-		}
-	}
-	return moves
-}
-
-// begin begins moves of one group off one node, in the order that it allows.
-func (c *Controller) begin(ctx context.Context, moves []wantedMove, limit int, to Orchestrator) ([]psg.Order, error) {
-	id := moves[0].source.Ask.Workload
-	workload, there := c.groupOn(id, moves[0].from())
-	if workload == nil {
-		return nil, nil
-	}
-	if c.steers.shiftOf(id.JobID()) != nil {
-		return nil, fmt.Errorf("others of the job move already: %w", psg.ErrBusy)
-	}
-	if wait := c.steers.resting(id.JobID(), time.Now()); wait > 0 {
-		return nil, fmt.Errorf("the last move of the job was given up, the next may be in %v: %w", wait.Round(time.Second), psg.ErrBusy)
-	}
-	must := workload.Disruption != nil && workload.Disruption.Order == psg.StartFirst
-	if startsFirst(workload) && there == len(moves) {
-		orders, err := c.shift(ctx, workload, moves, to)
-		if err == nil || must || !errors.Is(err, errNoRoom) && !errors.Is(err, psg.ErrInvalid) {
-			return orders, err
-		}
-		c.config.Log.Info("moved without starting another first", "workload", id, "reason", err)
-	} else if must {
-		return nil, fmt.Errorf("no other can be started first: %w", psg.ErrBusy)
-	}
-	var orders []psg.Order
-	for i := range moves {
-		if len(orders) == limit || !c.spares(id) {
-			break
-		}
-		order, err := c.move(ctx, &moves[i], to)
-		if err != nil {
-			return orders, err
-		}
-		orders = append(orders, order)
-	}
-	return orders, nil
 }
 
 // move moves one allocation by stopping it: another starts in its place.

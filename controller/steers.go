@@ -3,6 +3,8 @@ package controller
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -16,6 +18,8 @@ import (
 type steers struct {
 	news   chan struct{} // holds a token while there is something new to look at
 	moving chan struct{} // holds a token while a request for moves is carried out
+	asking chan struct{} // holds a token for each request for moves
+	within time.Duration // how long one may take
 
 	mu        sync.Mutex
 	to        Orchestrator // nil while nobody attends: then nothing is noted
@@ -60,6 +64,7 @@ func (f *SteerFigures) moved(m psg.Move) {
 func newSteers() *steers {
 	return &steers{
 		news: make(chan struct{}, 1), moving: make(chan struct{}, 1),
+		asking: make(chan struct{}, maxRebalances), within: rebalanceWithin,
 		jobs: map[psg.JobID]*steerJob{}, shifts: map[psg.JobID]*shift{}, landings: map[psg.NodeID]*landing{},
 	}
 }
@@ -99,12 +104,22 @@ func (s *steers) orchestrator() Orchestrator {
 	return s.to
 }
 
-// turn waits for its turn to begin moves; done gives it to the next.
+// turn waits for its turn to begin moves, unless too many wait already; done
+// gives it to the next. The error is psg.ErrBusy, or that ctx was cancelled.
 func (s *steers) turn(ctx context.Context) (done func(), err error) {
 	select {
+	case s.asking <- struct{}{}:
+	default:
+		return nil, fmt.Errorf("%d requests for moves wait for each other: %w", maxRebalances, psg.ErrBusy)
+	}
+	select {
 	case s.moving <- struct{}{}:
-		return func() { <-s.moving }, nil
+		return func() { <-s.moving; <-s.asking }, nil
 	case <-ctx.Done():
+		<-s.asking
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return nil, fmt.Errorf("others' moves are still being begun: %w", psg.ErrBusy)
+		}
 		return nil, ctx.Err()
 	}
 }

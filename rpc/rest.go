@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -177,8 +180,12 @@ func one[T any](noun string, items []T, id string, of func(T) string) (T, error)
 	}
 }
 
-// WriteError answers {"error": "…"} with the status that fits the error.
+// WriteError answers {"error": "…"} with the status that fits the error, and says
+// when to try again if that helps.
 func WriteError(w http.ResponseWriter, err error) {
+	if errors.Is(err, psg.ErrBusy) {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(retryAfter.Seconds()))))
+	}
 	WriteJSON(w, toHTTP(err), map[string]string{"error": err.Error()})
 }
 

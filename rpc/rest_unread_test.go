@@ -44,3 +44,12 @@ func TestRESTClient_AsksTheNextWhereOneKnowsNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestWriteError_SaysWhenToTryAgain(t *testing.T) {
+	for err, want := range map[error]string{psg.ErrBusy: "1", psg.ErrInvalid: ""} {
+		answer := httptest.NewRecorder()
+		if WriteError(answer, err); answer.Header().Get("Retry-After") != want {
+			t.Errorf("%v: Retry-After %q, want %q", err, answer.Header().Get("Retry-After"), want)
+		}
+	}
+}

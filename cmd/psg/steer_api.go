@@ -190,7 +190,7 @@ func (c *planClient) postTo(ctx context.Context, url string, body []byte, into a
 }
 
 // exchange asks a controller's REST face for JSON, with psg.ErrUnavailable as
-// postTo.
+// postTo, and psg.ErrBusy for one that has too much to do.
 func exchange(ctx context.Context, client *http.Client, method, url string, body []byte, into any) error {
 	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
@@ -218,8 +218,11 @@ func exchange(ctx context.Context, client *http.Client, method, url string, body
 	if json.Unmarshal(text, &told) != nil || told.Error == "" {
 		told.Error = response.Status
 	}
-	if response.StatusCode == http.StatusServiceUnavailable {
+	switch response.StatusCode {
+	case http.StatusServiceUnavailable:
 		return fmt.Errorf("%s (%w)", told.Error, psg.ErrUnavailable)
+	case http.StatusTooManyRequests:
+		return fmt.Errorf("%s (%w)", told.Error, psg.ErrBusy)
 	}
 	return errors.New(told.Error)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -119,11 +120,12 @@ func (m *mover) run(wait time.Duration) error {
 	defer again.Stop()
 	for began := time.Now(); ; {
 		answer, err := m.ask(ctx)
-		if err != nil {
+		busy := errors.Is(err, psg.ErrBusy)
+		if err != nil && !busy || busy && time.Since(began) >= wait {
 			return err
 		}
 		rests := len(answer.Orders) == 0 && len(m.begun) == 0
-		done := rests && (!m.body.Empty || answer.On == 0)
+		done := !busy && rests && (!m.body.Empty || answer.On == 0)
 		if done || time.Since(began) >= wait {
 			return m.conclude(answer.On, done || wait == 0)
 		}
