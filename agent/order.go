@@ -84,6 +84,7 @@ const (
 type Orders struct {
 	config   OrdersConfig
 	hand     hand.Hand
+	write    func(hand.Write) error // hand.Do
 	cpu      cpuInfo
 	reporter Reporter
 	reports  reportBox
@@ -102,7 +103,7 @@ func NewOrders(config OrdersConfig, reporter Reporter) (*Orders, error) {
 	}
 	config = config.withDefaults()
 	o := &Orders{
-		config: config, reporter: reporter,
+		config: config, reporter: reporter, write: hand.Do,
 		cpu:     readCPUInfo(config.Proc),
 		reports: newReportBox(config.Reports),
 		healer:  newHealer(config),

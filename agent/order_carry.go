@@ -199,7 +199,7 @@ func (o *Orders) do(h hold) error {
 		return err
 	}
 	for i, w := range h.Writes {
-		if err := hand.Do(w); err != nil {
+		if err := o.write(w); err != nil {
 			h.Writes = h.Writes[:i]
 			return errors.Join(fmt.Errorf("%s: %w", w.File, err), o.undo(h))
 		}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -22,7 +23,7 @@ const (
 	// them sooner.
 	healLease = 6 * time.Minute
 	// leastGap is the shortest time between two looks that slow probes ask for.
-	leastGap = 150 * time.Millisecond
+	leastGap = 100 * time.Millisecond
 
 	floorMemoryMB = 16 // that one is left with who asked for none
 	floorIOBps    = 1 << 20
@@ -236,7 +237,11 @@ func (o *Orders) heal(act heal.Act) {
 		r.State, r.Reason = psg.ReportRefused, "this agent only reports: "+act.Why
 	default:
 		h := hold{Kind: psg.Throttle, Alloc: act.Alloc, Stamp: at, Unasked: true, Until: r.Until}
-		if err := o.holdBack(h, limit); err != nil {
+		err := o.holdBack(h, limit)
+		if errors.Is(err, hand.ErrBusy) { // it fills its memory faster than the kernel empties it
+			err = o.holdBack(h, inCPU(limit))
+		}
+		if err != nil {
 			r.State, r.Reason = psg.ReportFailed, err.Error()
 		}
 	}
@@ -255,9 +260,16 @@ func possible(l hand.Limit, tasks []tenant) hand.Limit {
 			l.ReadBps, l.WriteBps, l.Cores = 0, 0, max(l.Cores, leastCores)
 		}
 		if t.groups.Memory == "" && l.MemoryMB > 0 {
-			l.MemoryMB, l.Cores = 0, max(l.Cores, leastCores)
+			l = inCPU(l)
 		}
 	}
+	return l
+}
+
+// inCPU is a limit of CPU in place of one of memory: who gets little to run touches
+// little.
+func inCPU(l hand.Limit) hand.Limit {
+	l.MemoryMB, l.Cores = 0, max(l.Cores, leastCores)
 	return l
 }
 

@@ -110,8 +110,9 @@ func (h *healer) keepProbing(ctx context.Context, alloc psg.AllocID, p psg.Probe
 			address, err = h.whereabouts(p.Port, of.of(alloc))
 		}
 		if err == nil {
+			late := h.lateness(alloc, p.Objective)
 			var took time.Duration
-			if took, err = ask.ask(ctx, address); err == nil {
+			if took, err = ask.ask(ctx, address); !late() && err == nil {
 				h.probe(alloc, took, p.Objective)
 			}
 		}
@@ -131,6 +132,23 @@ func (h *healer) keepProbing(ctx context.Context, alloc psg.AllocID, p psg.Probe
 			return
 		case <-pause:
 		}
+	}
+}
+
+// lateness takes in an answer as too slow once the objective has passed, without
+// waiting for it. late ends that, and reports whether it was taken in.
+func (h *healer) lateness(alloc psg.AllocID, objective time.Duration) (late func() bool) {
+	told := make(chan struct{})
+	timer := time.AfterFunc(objective+1, func() {
+		h.probe(alloc, objective+1, objective)
+		close(told)
+	})
+	return func() bool {
+		if timer.Stop() {
+			return false
+		}
+		<-told
+		return true
 	}
 }
 

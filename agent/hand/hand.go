@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Groups are the directories of one task's control groups; all the same on
@@ -78,19 +79,27 @@ func (h Hand) Plan(g Groups, l Limit) ([]Write, error) {
 	return p.writes, nil
 }
 
-// busyTries is how often a limit is written that the kernel cannot reclaim down to
-// at once, because the group goes on filling itself; each try reclaims some more.
-const busyTries = 30
+// How often a limit is written that the kernel cannot reclaim down to at once,
+// because the group goes on filling itself: each try reclaims some more, and what
+// is being read or written meanwhile has to end first.
+const (
+	busyTries = 40
+	busyPause = 5 * time.Millisecond
+)
 
-// Do makes one change.
+// ErrBusy says that the kernel could not make room for a limit of memory.
+var ErrBusy error = syscall.EBUSY
+
+// Do makes one change. It takes 200 ms at most where the kernel is busy, and fails
+// with ErrBusy then.
 func Do(w Write) error {
-	var err error
-	for range busyTries {
-		if err = put(w, w.Now); !errors.Is(err, syscall.EBUSY) {
+	for try := 1; ; try++ {
+		err := put(w, w.Now)
+		if !errors.Is(err, ErrBusy) || try == busyTries {
 			return err
 		}
+		time.Sleep(busyPause)
 	}
-	return err
 }
 
 // Undo takes one change back. Where the group is gone, or the file holds neither
