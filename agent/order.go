@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -80,7 +81,8 @@ const (
 // Orders carries out what the leader orders the node to do, and heals it within
 // the leader's mandate. All that it holds back has a lease, and stands in a
 // journal before it is held; NewOrders undoes what an agent before it left behind
-// past its lease, and Run the rest when it ends.
+// past its lease, and Run the rest when it ends. Evictions stand there too: Run
+// completes those that an agent before it had begun.
 type Orders struct {
 	config   OrdersConfig
 	hand     hand.Hand
@@ -91,6 +93,7 @@ type Orders struct {
 	tenants  tenants
 	healer   *healer
 	ends     chan ending // evictions to carry out
+	resumed  []ending    // those that an agent before this one had begun
 
 	mu   sync.Mutex // above book and the groups it is about: one order at a time
 	book *book
@@ -113,6 +116,7 @@ func NewOrders(config OrdersConfig, reporter Reporter) (*Orders, error) {
 	if o.book, err = openBook(config.Dir); err != nil {
 		return nil, err
 	}
+	o.resumed = slices.Clone(o.book.Endings)
 	if o.hand.Devices, err = hand.Devices(config.Sys); err != nil {
 		config.Log.Warn("I/O cannot be limited", "error", err)
 	}
@@ -170,9 +174,9 @@ func (o *Orders) sweep(now time.Time) {
 		}
 	}
 	if d := o.book.Draining; d != nil && !d.At.IsZero() && !now.Before(d.At) && o.tenants.known() {
-		d.At = time.Time{}
-		o.tried(o.book.save())
 		o.emptyNode(d.Report)
+		d.At = time.Time{} // last: who is evicted already is not again
+		o.tried(o.book.save())
 	}
 }
 

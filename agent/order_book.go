@@ -35,7 +35,8 @@ type book struct {
 	Holds    []hold                 `json:"holds,omitempty"`
 	Answers  map[psg.AllocID]answer `json:"answers,omitempty"` // the last of each; "" is the node's own
 	Draining *draining              `json:"draining,omitempty"`
-	Thawed   stamp                  `json:"thawed,omitzero"` // of the last order to thaw all
+	Endings  []ending               `json:"endings,omitempty"` // evictions under way
+	Thawed   stamp                  `json:"thawed,omitzero"`   // of the last order to thaw all
 }
 
 // hold is something that is in force, and how to undo it.
@@ -53,6 +54,19 @@ type hold struct {
 type answer struct {
 	Stamp  stamp      `json:"stamp"`
 	Report psg.Report `json:"report"`
+}
+
+// ending is one eviction: SIGTERM, and SIGKILL at the deadline.
+type ending struct {
+	Alloc  psg.AllocID `json:"alloc"`
+	By     time.Time   `json:"by"`
+	Told   bool        `json:"told,omitempty"` // it has had its SIGTERM
+	Report psg.Report  `json:"report"`         // to be completed
+}
+
+// of reports whether two endings are the same.
+func (e ending) of(other ending) bool {
+	return e.Alloc == other.Alloc && e.Report.Epoch == other.Report.Epoch && e.Report.Sequence == other.Report.Sequence
 }
 
 // draining says that the node is to be left.
@@ -126,6 +140,9 @@ func (b *book) bound(now time.Time) {
 	}
 	if d := b.Draining; d != nil && !d.At.IsZero() {
 		d.At = now.Add(min(d.At.Sub(now), maxEnd))
+	}
+	for i := range b.Endings {
+		b.Endings[i].By = now.Add(min(b.Endings[i].By.Sub(now), maxEnd))
 	}
 }
 

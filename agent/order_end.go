@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -18,13 +19,6 @@ const (
 	killWithin = 5 * time.Second // that processes may take to end after SIGKILL
 )
 
-// ending is one eviction: SIGTERM now, SIGKILL at the deadline.
-type ending struct {
-	alloc  psg.AllocID
-	by     time.Time
-	report psg.Report // to be completed
-}
-
 var errEndings = errors.New("too many evictions are under way")
 
 // evict begins to end an allocation's processes. What is frozen could not hear of
@@ -38,21 +32,45 @@ func (o *Orders) evict(order psg.Order, now time.Time) error {
 			return err
 		}
 	}
-	return o.await(ending{
-		alloc: order.Alloc, by: now.Add(orElse(order.Deadline, defaultEnd)),
-		report: psg.Report{
+	return o.beginEnding(ending{
+		Alloc: order.Alloc, By: now.Add(orElse(order.Deadline, defaultEnd)),
+		Report: psg.Report{
 			Node: o.config.Node, Kind: order.Kind, Epoch: order.Epoch, Sequence: order.Sequence,
 			Ask: order.Ask, Alloc: order.Alloc,
 		},
 	})
 }
 
-func (o *Orders) await(e ending) error {
-	select {
-	case o.ends <- e:
+// beginEnding hands an eviction on, in the journal first; one that is under way
+// already, as after a drain that was interrupted, is not begun again.
+func (o *Orders) beginEnding(e ending) error {
+	if slices.ContainsFunc(o.book.Endings, e.of) {
 		return nil
-	default:
-		return errEndings
+	}
+	o.book.Endings = append(o.book.Endings, e)
+	err := o.book.save()
+	if err == nil {
+		select {
+		case o.ends <- e:
+			return nil
+		default:
+			err = errEndings
+		}
+	}
+	o.book.Endings = slices.DeleteFunc(o.book.Endings, e.of)
+	return errors.Join(err, o.book.save())
+}
+
+// note keeps in the journal how far an eviction is: told of it, or over.
+func (o *Orders) note(e ending, over bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.book.Endings = slices.DeleteFunc(o.book.Endings, e.of)
+	if !over {
+		o.book.Endings = append(o.book.Endings, e)
+	}
+	if err := o.book.save(); err != nil {
+		o.config.Log.Error("journal not written", "error", err)
 	}
 }
 
@@ -88,10 +106,17 @@ func (o *Orders) emptyNode(drained psg.Report) {
 	o.tell(drained)
 }
 
-// runEndings carries out evictions, each beside the others, until ctx ends.
+// runEndings carries out evictions, each beside the others, until ctx ends; those
+// that an agent before this one had begun as soon as it is known who runs here.
 func (o *Orders) runEndings(ctx context.Context) {
 	var under sync.WaitGroup
 	defer under.Wait()
+	for _, e := range o.resumed {
+		under.Go(func() {
+			o.tenants.await(ctx)
+			o.end(ctx, e)
+		})
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -102,18 +127,24 @@ func (o *Orders) runEndings(ctx context.Context) {
 	}
 }
 
-// end ends an allocation's processes and reports it.
+// end ends an allocation's processes and reports it. When the agent ends before
+// they do, the next one goes on with it.
 func (o *Orders) end(ctx context.Context, e ending) {
-	tasks := o.tenants.of(e.alloc)
-	err := signalAll(tasks, syscall.SIGTERM)
+	tasks := o.tenants.of(e.Alloc)
+	var err error
+	if !e.Told {
+		err = signalAll(tasks, syscall.SIGTERM)
+		e.Told = true
+		o.note(e, false)
+	}
 	forced := false
-	if err == nil && !emptied(ctx, tasks, e.by) && ctx.Err() == nil {
+	if err == nil && !emptied(ctx, tasks, e.By) && ctx.Err() == nil {
 		forced, err = true, kill(ctx, tasks)
 	}
-	if err == nil {
-		err = ctx.Err() // then it is not known to have ended
+	if ctx.Err() != nil {
+		return // it is not known to have ended
 	}
-	r := e.report
+	r := e.Report
 	r.State, r.At = psg.ReportDone, time.Now()
 	switch {
 	case err != nil:
@@ -121,6 +152,7 @@ func (o *Orders) end(ctx context.Context, e ending) {
 	case forced:
 		r.Reason = "by force: it did not end by its deadline"
 	}
+	o.note(e, true)
 	o.tell(r)
 }
 

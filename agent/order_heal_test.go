@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -297,62 +296,5 @@ func TestRunProbes_FollowTheMandate(t *testing.T) {
 	s.carries(o, mandate, psg.ReportDone, "")
 	if wanted := o.healer.wanted(); len(wanted) != 0 {
 		t.Errorf("still wanted: %+v", wanted)
-	}
-}
-
-func TestEvict_EndsRealProcesses(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("SKIPPED: control groups need root")
-	}
-	for name, test := range map[string]struct {
-		script string
-		reason string
-	}{
-		"gracefully": {"trap 'exit 0' TERM; echo; while :; do sleep 0.05; done", ""},
-		"by force":   {"trap '' TERM; echo; while :; do sleep 0.05; done", "by force"},
-	} {
-		dir := "/sys/fs/cgroup/freezer/psg-evict-test-" + strconv.Itoa(os.Getpid())
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Skipf("SKIPPED: no freezer of version 1: %v", err)
-		}
-		t.Cleanup(func() {
-			eventually(t, dir+" is removed", func() bool { err := os.Remove(dir); return errors.Is(err, os.ErrNotExist) })
-		})
-		process := exec.Command("sh", "-c", test.script)
-		out, err := process.StdoutPipe()
-		if err := errors.Join(err, process.Start()); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(dir+"/cgroup.procs", []byte(strconv.Itoa(process.Process.Pid)), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := out.Read(make([]byte, 1)); err != nil { // it listens
-			t.Fatal(err)
-		}
-		s := newSite(t)
-		o := s.start()
-		o.tenants.see([]Use{{Alloc: batchAlloc, Task: "main", Cgroups: Cgroups{Freezer: dir}}})
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- o.Run(ctx) }()
-		s.carries(o, order(psg.Freeze, 1, 1, batchAlloc), psg.ReportDone, "") // it must hear of its end all the same
-		evict := order(psg.Evict, 1, 2, batchAlloc)
-		evict.Deadline = 500 * time.Millisecond
-		s.carries(o, evict, psg.ReportBegun, "")
-		gone := make(chan struct{})
-		go func() { defer close(gone); _ = process.Wait() }()
-		<-gone
-		eventually(t, "the end is reported", func() bool {
-			got := s.to.reports()
-			return len(got) > 0 && got[len(got)-1].State == psg.ReportDone && got[len(got)-1].Kind == psg.Evict
-		})
-		if got := s.to.reports(); !strings.Contains(got[len(got)-1].Reason, test.reason) {
-			t.Errorf("%s: %+v", name, got)
-		}
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		eventually(t, dir+" is removed", func() bool { err := os.Remove(dir); return err == nil || errors.Is(err, os.ErrNotExist) })
 	}
 }

@@ -2,12 +2,14 @@ package agent
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/psgrid/psg"
 	"github.com/psgrid/psg/agent/hand"
@@ -25,6 +27,19 @@ func (t *tenants) known() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.seen
+}
+
+// await waits until it is known who runs here, or ctx ends.
+func (t *tenants) await(ctx context.Context) {
+	poll := time.NewTicker(endPoll)
+	defer poll.Stop()
+	for !t.known() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-poll.C:
+		}
+	}
 }
 
 // tenant is one task and its part in its allocation.
