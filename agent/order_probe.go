@@ -153,7 +153,7 @@ func (h *healer) lateness(alloc psg.AllocID, objective time.Duration) (late func
 }
 
 // asker measures how long an answer takes. A timeout is an answer that took as
-// long.
+// long: nobody waits for one that is late, or the next question would come late.
 type asker struct {
 	path   string
 	limit  time.Duration
@@ -161,7 +161,7 @@ type asker struct {
 }
 
 func newAsker(p psg.Probe) *asker {
-	return &asker{path: p.Path, limit: max(p.Interval, 2*p.Objective), client: &http.Client{
+	return &asker{path: p.Path, limit: max(p.Interval, p.Objective+time.Millisecond), client: &http.Client{
 		Transport:     &http.Transport{MaxIdleConnsPerHost: 1, DisableCompression: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
