@@ -9,5 +9,5 @@ type Image struct {
 	Bundle    Bundle
 	Nodes     []Node
 	Workloads []Workload
-	Asks      []AskStatus // those that hold room, then those that want it, each by ID; then those that are over, oldest first
+	Asks      []*AskStatus // those that are not over, by ID; then those that are, oldest first; not to be changed
 }

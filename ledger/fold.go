@@ -22,7 +22,7 @@ func (s *State) Fold(d psg.Delta, sequence uint64) error {
 	case psg.NodeObserved:
 		s.observe(d)
 	case psg.WorkloadChanged:
-		if known := s.workloads[d.Workload.ID]; known == nil || known.Version <= d.Workload.Version {
+		if known := s.workloads[d.Workload.ID]; known == nil || known.Version <= d.Workload.Version || d.Workload.Version == 0 {
 			s.workloads[d.Workload.ID] = &d.Workload
 			s.job(d.Workload.ID).workloads[d.Workload.ID] = struct{}{}
 			s.changed.workloads[d.Workload.ID] = struct{}{}
@@ -80,9 +80,24 @@ func (s *State) ask(a psg.Ask, sequence uint64) {
 	if a.Node != "" {
 		state = psg.Gated
 	}
-	status := &psg.AskStatus{Ask: a, State: state, Since: a.At, Sequence: sequence}
-	s.asks[a.ID], s.pending[a.ID] = status, status
-	s.job(a.Workload).asks[a.ID] = status
+	s.put(&psg.AskStatus{Ask: a, State: state, Since: a.At, Sequence: sequence})
+}
+
+// put replaces where an ask stands, which nobody changes from here on.
+func (s *State) put(status *psg.AskStatus) {
+	id := status.Ask.ID
+	s.asks[id] = status
+	s.changed.asks[id] = struct{}{}
+	if status.Pending() {
+		s.pending[id] = status
+	} else {
+		delete(s.pending, id)
+	}
+	if status.Over() {
+		s.leave(status.Ask.Workload, func(j *job) { delete(j.asks, id) })
+	} else {
+		s.job(status.Ask.Workload).asks[id] = status
+	}
 }
 
 func (s *State) refuse(d psg.Refused, sequence uint64) error {
@@ -90,15 +105,17 @@ func (s *State) refuse(d psg.Refused, sequence uint64) error {
 	if err := refusable(status, d.Refusal.Ask); err != nil {
 		return err
 	}
-	if status.Placement != nil { // it waited, and gives up
-		s.release(status.Placement)
-		s.setPlacement(status, nil)
-		s.pending[status.Ask.ID] = status
+	next := *status
+	if held := status.Placement; held != nil { // it waited, and gives up
+		s.release(held)
+		s.hold(status.Ask.ID, held, nil)
+		next.Placement = nil
 	}
 	if status.State != d.Refusal.State {
-		status.State, status.Since = d.Refusal.State, d.At
+		next.State, next.Since = d.Refusal.State, d.At
 	}
-	status.Refusal, status.Sequence = &d.Refusal, sequence
+	next.Refusal, next.Sequence = &d.Refusal, sequence
+	s.put(&next)
 	return nil
 }
 
@@ -143,22 +160,19 @@ func (s *State) place(p psg.Placement, sequence uint64) error {
 	if err := s.take(status.Placement, &p, checked); err != nil {
 		return fmt.Errorf("ask %q on node %q: %w", p.Ask.ID, p.Node, err)
 	}
-	delete(s.pending, p.Ask.ID)
-	status.State, status.Since, status.Sequence = p.State, p.Since, sequence
-	status.Refusal, status.Reason = nil, ""
-	s.setPlacement(status, &p)
+	s.hold(p.Ask.ID, status.Placement, &p)
+	s.put(&psg.AskStatus{Ask: status.Ask, State: p.State, Since: p.Since, Sequence: sequence, Placement: &p})
 	return nil
 }
 
-// setPlacement says what an ask holds now: nothing if p is nil.
-func (s *State) setPlacement(status *psg.AskStatus, p *psg.Placement) {
-	s.reclaim(status.Ask.ID, status.Placement, p)
-	status.Placement = p
-	s.changed.asks[status.Ask.ID] = struct{}{}
+// hold keeps what follows from placements in step with what an ask holds: old
+// until now, p from here on; nothing for nil.
+func (s *State) hold(id psg.RequestID, old, p *psg.Placement) {
+	s.reclaim(id, old, p)
 	if p != nil && !p.Expires.IsZero() && !p.Waits() {
-		s.expiring[status.Ask.ID] = struct{}{}
+		s.expiring[id] = struct{}{}
 	} else {
-		delete(s.expiring, status.Ask.ID)
+		delete(s.expiring, id)
 	}
 }
 
@@ -169,11 +183,9 @@ func (s *State) accept(a psg.Ask) *psg.AskStatus {
 	switch {
 	case status == nil:
 		status = &psg.AskStatus{Ask: a}
-		s.asks[a.ID] = status
 	case status.Over():
-		s.over = slices.DeleteFunc(s.over, func(id psg.RequestID) bool { return id == a.ID })
+		s.over = slices.DeleteFunc(s.over, func(over *psg.AskStatus) bool { return over == status })
 	}
-	s.job(status.Ask.Workload).asks[a.ID] = status
 	return status
 }
 
@@ -207,8 +219,10 @@ func (s *State) move(d psg.Moved, sequence uint64) error {
 	if !d.State.Holds() {
 		return fmt.Errorf("ask %q moves to %s, which holds nothing", d.Ask, d.State)
 	}
+	next := *status
+	next.Sequence, next.Reason = sequence, d.Reason
 	if status.State == d.State {
-		status.Reason, status.Sequence = d.Reason, sequence
+		s.put(&next)
 		return nil
 	}
 	if status.Placement.Waits() && d.State != psg.Running {
@@ -217,8 +231,9 @@ func (s *State) move(d psg.Moved, sequence uint64) error {
 	moved := *status.Placement
 	moved.Victims = nil
 	moved.State, moved.Since = d.State, d.At
-	status.State, status.Since, status.Sequence, status.Reason = d.State, d.At, sequence, d.Reason
-	s.setPlacement(status, &moved)
+	next.State, next.Since, next.Placement = d.State, d.At, &moved
+	s.hold(d.Ask, status.Placement, &moved)
+	s.put(&next)
 	return nil
 }
 
@@ -236,14 +251,15 @@ func (s *State) free(d psg.Freed, sequence uint64) {
 	if p := status.Placement; p != nil {
 		s.release(p)
 	}
-	delete(s.pending, d.Ask)
-	status.State, status.Since, status.Sequence = d.State, d.At, sequence
-	status.Reason = d.Reason
-	s.setPlacement(status, nil)
-	s.leave(status.Ask.Workload, func(j *job) { delete(j.asks, d.Ask) })
-	s.over = append(s.over, d.Ask)
+	s.hold(d.Ask, status.Placement, nil)
+	next := *status
+	next.State, next.Since, next.Sequence = d.State, d.At, sequence
+	next.Placement, next.Reason = nil, d.Reason
+	s.put(&next)
+	s.over = append(s.over, &next)
 	if len(s.over) > Remembered {
-		delete(s.asks, s.over[0])
+		delete(s.asks, s.over[0].Ask.ID)
+		s.over[0] = nil
 		s.over = s.over[1:]
 	}
 }

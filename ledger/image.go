@@ -3,29 +3,21 @@ package ledger
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/psgrid/psg"
 )
 
-// Image returns a copy of the state.
+// Image returns the state as it is. It costs what has changed since the last
+// snapshot and a list of the asks: what the list points to is shared.
 func (s *State) Image() psg.Image {
 	view := s.Snapshot(s.view.At)
 	image := psg.Image{
 		Sequence: s.sequence, Epoch: s.epoch, Leader: s.leader, Bundle: s.bundle,
 		Nodes: view.Nodes, Workloads: view.Workloads,
-		Asks: make([]psg.AskStatus, 0, len(s.asks)),
+		Asks: make([]*psg.AskStatus, 0, len(s.asks)),
 	}
-	for p := range view.Placements.All() {
-		image.Asks = append(image.Asks, *s.asks[p.Ask.ID])
-	}
-	for _, id := range slices.Sorted(maps.Keys(s.pending)) {
-		image.Asks = append(image.Asks, *s.pending[id])
-	}
-	for _, id := range s.over {
-		image.Asks = append(image.Asks, *s.asks[id])
-	}
+	image.Asks = append(slices.AppendSeq(image.Asks, s.standing.All()), s.over...)
 	return image
 }
 
@@ -43,7 +35,7 @@ func FromImage(image psg.Image) (*State, error) {
 		s.changed.workloads[w.ID] = struct{}{}
 	}
 	for i := range image.Asks {
-		if err := s.enter(&image.Asks[i]); err != nil {
+		if err := s.enter(image.Asks[i]); err != nil {
 			return nil, fmt.Errorf("image of record %d: ask %q: %w", image.Sequence, image.Asks[i].Ask.ID, err)
 		}
 	}
@@ -60,20 +52,13 @@ func (s *State) enter(status *psg.AskStatus) error {
 	case status.State.Holds() != (status.Placement != nil):
 		return fmt.Errorf("it is %s and holds %v", status.State, status.Placement)
 	}
-	s.asks[status.Ask.ID] = status
-	if !status.Over() {
-		s.job(status.Ask.Workload).asks[status.Ask.ID] = status
+	if p := status.Placement; p != nil {
+		s.holdings(p.Node).add(p)
+		s.hold(status.Ask.ID, nil, p)
 	}
-	switch {
-	case status.Over():
-		s.over = append(s.over, status.Ask.ID)
-	case status.Pending():
-		s.pending[status.Ask.ID] = status
-	default:
-		s.holdings(status.Placement.Node).add(status.Placement)
-		held := status.Placement
-		status.Placement = nil
-		s.setPlacement(status, held)
+	s.put(status)
+	if status.Over() {
+		s.over = append(s.over, status)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -232,6 +233,8 @@ func TestFold_Properties(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		s, twice := led(t), led(t)
+		var image psg.Image
+		shown := shows(t, image) // when it was made
 		for i := range 200 {
 			d := history(rng)
 			decision, isPlaced := d.(psg.Placed)
@@ -261,6 +264,11 @@ func TestFold_Properties(t *testing.T) {
 			if i%20 == 0 {
 				checkJobs(t, s)
 				checkImage(t, s)
+				if shows(t, image) != shown {
+					t.Fatalf("seed %d step %d: an image made before has changed", seed, i)
+				}
+				image = s.Image()
+				shown = shows(t, image)
 			}
 			if fresh := clone(t, s).Snapshot(start); !reflect.DeepEqual(s.Snapshot(start), fresh) {
 				t.Fatalf("seed %d step %d: after %+v the snapshot is not what one made afresh is", seed, i, d)
@@ -281,9 +289,9 @@ func clone(t *testing.T, s *State) *State {
 	for id, status := range s.asks {
 		copied := *status
 		c.asks[id] = &copied
+		c.changed.asks[id] = struct{}{}
 		if copied.Placement != nil {
 			c.holdings(copied.Placement.Node).add(copied.Placement)
-			c.changed.asks[id] = struct{}{}
 		}
 	}
 	return c
@@ -344,9 +352,19 @@ func checkImage(t *testing.T, s *State) {
 	checkJobs(t, again)
 }
 
+// shows is all that an image shows.
+func shows(t *testing.T, image psg.Image) string {
+	t.Helper()
+	text, err := json.Marshal(image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 func TestFromImage_RefusesWhatIsOfNoState(t *testing.T) {
 	placed := granted("a", "n", 1)
-	for name, wrong := range map[string][]psg.AskStatus{
+	for name, wrong := range map[string][]*psg.AskStatus{
 		"twice":    {{Ask: ask("a"), State: psg.Queued}, {Ask: ask("a"), State: psg.Queued}},
 		"record 9": {{Ask: ask("a"), State: psg.Queued, Sequence: 9}},
 		"granted":  {{Ask: ask("a"), State: psg.Granted}},

@@ -29,17 +29,18 @@ type State struct {
 	bundle    psg.Bundle
 	nodes     map[psg.NodeID]*psg.Node
 	workloads map[psg.WorkloadID]*psg.Workload
-	asks      map[psg.RequestID]*psg.AskStatus
+	asks      map[psg.RequestID]*psg.AskStatus // replaced, never changed: images and snapshots share them
 	pending   map[psg.RequestID]*psg.AskStatus // the asks that still want a place
 	held      map[psg.NodeID]*holdings
-	over      []psg.RequestID                 // asks that are over, oldest first; at most Remembered
+	over      []*psg.AskStatus                // asks that are over, oldest first; at most Remembered
 	expiring  map[psg.RequestID]struct{}      // the asks whose placement expires by itself
 	waiting   map[psg.RequestID]struct{}      // the asks whose placement waits for others to make way
 	claims    map[psg.RequestID]psg.RequestID // those others, and for whom they do
 	jobs      map[psg.JobID]*job              // those with a workload, or an ask that is not over
 
-	view    psg.Snapshot // the last one made, whose slices others hold
-	changed changes      // since then
+	view     psg.Snapshot // the last one made, whose slices others hold
+	standing psg.Statuses // as of then: the asks that are not over
+	changed  changes      // since then
 }
 
 // New returns the state before the first record.

@@ -19,7 +19,9 @@ func (s *State) Snapshot(at time.Time) *psg.Snapshot {
 		cmp.Compare[psg.NodeID], func(id psg.NodeID) *psg.Node { return s.nodes[id] })
 	s.view.Workloads = renew(s.view.Workloads, s.changed.workloads, func(w psg.Workload) psg.WorkloadID { return w.ID },
 		psg.WorkloadID.Compare, func(id psg.WorkloadID) *psg.Workload { return s.workloads[id] })
-	s.view.Placements = s.view.Placements.Renew(slices.Collect(maps.Keys(s.changed.asks)), s.placement)
+	changed := slices.Collect(maps.Keys(s.changed.asks))
+	s.view.Placements = s.view.Placements.Renew(changed, s.placement)
+	s.standing = s.standing.Renew(changed, s.stands)
 	clear(s.changed.asks)
 	snap := s.view
 	snap.At = at
@@ -30,6 +32,14 @@ func (s *State) Snapshot(at time.Time) *psg.Snapshot {
 func (s *State) placement(id psg.RequestID) *psg.Placement {
 	if status := s.asks[id]; status != nil {
 		return status.Placement
+	}
+	return nil
+}
+
+// stands is where an ask stands, or nil if it is over or not known.
+func (s *State) stands(id psg.RequestID) *psg.AskStatus {
+	if status := s.asks[id]; status != nil && !status.Over() {
+		return status
 	}
 	return nil
 }

@@ -92,7 +92,7 @@ func inParallel[A, B any](in []A, convert func(A) (B, error)) ([]B, error) {
 	return out, group.Wait()
 }
 
-func putAskStatus(c *coder, s psg.AskStatus) *psgv1.AskStatus {
+func putAskStatus(c *coder, s *psg.AskStatus) *psgv1.AskStatus {
 	return &psgv1.AskStatus{
 		Ask:       put(c, "ask", s.Ask, putAsk),
 		State:     states.put(c, "state", s.State),
@@ -104,8 +104,8 @@ func putAskStatus(c *coder, s psg.AskStatus) *psgv1.AskStatus {
 	}
 }
 
-func getAskStatus(c *coder, s *psgv1.AskStatus) psg.AskStatus {
-	return psg.AskStatus{
+func getAskStatus(c *coder, s *psgv1.AskStatus) *psg.AskStatus {
+	return &psg.AskStatus{
 		Ask:       get(c, "ask", s.GetAsk(), getAsk),
 		State:     states.get(c, "state", s.GetState()),
 		Since:     getTime(c, "since", s.GetSince()),
