@@ -59,6 +59,13 @@ func (a *Audit) project(ctx context.Context, project func(psg.Record) []psg.Audi
 	if err != nil {
 		return err
 	}
+	end, err := a.bus.end(ctx, ledgerStream)
+	if err != nil {
+		return err
+	}
+	if end < at.Sequence { // what comes next there would be told as what followed
+		return fmt.Errorf("the ledger ends at record %d, the audit tells of record %d: records are lost", end, at.Sequence)
+	}
 	told(at)
 	return a.bus.Ledger().Follow(ctx, at.Sequence, func(r psg.Record) error {
 		entries := project(r)

@@ -25,11 +25,33 @@ func open(t testing.TB, dir string) *Bus {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := bus.CreateStreams(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() { bus.Close(); embedded.Close() })
+	createStreams(t, bus)
 	return bus
+}
+
+// createStreams tries again: a slow machine takes longer than one try may.
+func createStreams(t testing.TB, bus *Bus) {
+	t.Helper()
+	until(t, "the streams are created", func() bool {
+		err := bus.CreateStreams(t.Context())
+		if err != nil {
+			t.Log(err)
+		}
+		return err == nil
+	})
+}
+
+// until polls for what is to come about soon.
+func until(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	retry := time.NewTicker(10 * time.Millisecond)
+	defer retry.Stop()
+	for end := time.Now().Add(time.Minute); !done(); <-retry.C {
+		if time.Now().After(end) {
+			t.Fatal(what, "has not come within a minute")
+		}
+	}
 }
 
 func record(sequence uint64, epoch psg.Epoch) psg.Record {
@@ -62,9 +84,7 @@ func TestLedger_ReplaysWhatWasAppended_AfterRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := bus.CreateStreams(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	createStreams(t, bus)
 	for sequence := uint64(1); sequence <= 600; sequence++ { // more than one fetch
 		if err := bus.Ledger().Append(t.Context(), record(sequence, 1)); err != nil {
 			t.Fatal(err)
@@ -197,9 +217,7 @@ func TestConnect_OverTheNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	if err := client.CreateStreams(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	createStreams(t, client)
 	if err := client.Ledger().Append(t.Context(), record(1, 1)); err != nil {
 		t.Fatal(err)
 	}

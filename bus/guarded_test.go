@@ -60,9 +60,7 @@ func TestEmbedded_LocalDoesAllButLoseRecords(t *testing.T) {
 	t.Cleanup(running.Close)
 	config := Config{URLs: []string{running.ClientURL()}}
 	local := connectAs(t, config)
-	if err := local.CreateStreams(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	createStreams(t, local)
 	if err := local.Ledger().Append(t.Context(), record(1, 1)); err != nil {
 		t.Error(err)
 	}

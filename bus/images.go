@@ -43,6 +43,9 @@ func (i *Images) Save(ctx context.Context, image psg.Image) error {
 	sum := sha256.Sum256(payload)
 	data := slices.Concat([]byte(imageMagic), sum[:], payload)
 	store, err := i.bus.js.ObjectStore(ctx, imageBucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) { // deleted since CreateStreams
+		store, err = i.bus.js.CreateObjectStore(ctx, i.bus.imageBucket())
+	}
 	if err != nil {
 		return fmt.Errorf("open images: %w (%w)", err, psg.ErrUnavailable)
 	}
@@ -58,6 +61,41 @@ func (i *Images) Save(ctx context.Context, image psg.Image) error {
 			return fmt.Errorf("forget image %s: %w", name, err)
 		}
 	}
+	return i.sweep(ctx, store)
+}
+
+// chunks is what the pieces of images are stored under, each image's with an ID
+// of its own.
+const chunks = "$O." + imageBucket + ".C."
+
+// sweep forgets the pieces of images that were never finished: whoever saved one
+// was killed. One that another saves at this moment is spoilt, which its sum
+// shows.
+func (i *Images) sweep(ctx context.Context, store jetstream.ObjectStore) error {
+	infos, err := store.List(ctx)
+	if err != nil {
+		return fmt.Errorf("list images: %w (%w)", err, psg.ErrUnavailable)
+	}
+	finished := map[string]bool{}
+	for _, info := range infos {
+		finished[chunks+info.NUID] = true
+	}
+	stream, err := i.bus.js.Stream(ctx, "OBJ_"+imageBucket)
+	if err != nil {
+		return fmt.Errorf("open images: %w (%w)", err, psg.ErrUnavailable)
+	}
+	held, err := stream.Info(ctx, jetstream.WithSubjectFilter(chunks+">"))
+	if err != nil {
+		return fmt.Errorf("list pieces of images: %w (%w)", err, psg.ErrUnavailable)
+	}
+	for subject := range held.State.Subjects {
+		if finished[subject] {
+			continue
+		}
+		if err := stream.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
+			return fmt.Errorf("forget pieces of an image: %w", err)
+		}
+	}
 	return nil
 }
 
@@ -66,6 +104,10 @@ func (i *Images) Save(ctx context.Context, image psg.Image) error {
 // Why an image was passed over is logged.
 func (i *Images) Restore(ctx context.Context, use func(psg.Image) error) error {
 	store, err := i.bus.js.ObjectStore(ctx, imageBucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		i.bus.config.Log.Error("the bucket of images is gone: all of the log is read")
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("open images: %w (%w)", err, psg.ErrUnavailable)
 	}

@@ -85,9 +85,18 @@ func (l *Lease) Give(ctx context.Context) error {
 	return err
 }
 
+// open reaches for the bucket, which somebody may have deleted since
+// CreateStreams: then all contend for a new one.
 func (l *Lease) open(ctx context.Context) (err error) {
-	if l.bucket == nil {
-		l.bucket, err = l.bus.js.KeyValue(ctx, leaseBucket)
+	if l.bucket != nil {
+		return nil
+	}
+	if l.bucket, err = l.bus.js.KeyValue(ctx, leaseBucket); errors.Is(err, jetstream.ErrBucketNotFound) {
+		l.bus.config.Log.Error("the lease's bucket is gone: it is made anew")
+		l.bucket, err = l.bus.js.CreateKeyValue(ctx, l.bus.leaseBucket())
+	}
+	if err != nil {
+		l.bucket = nil // what an interface holds beside an error is not to be called
 	}
 	return err
 }
@@ -136,10 +145,19 @@ func (l *Lease) write(ctx context.Context, holder psg.Leader) (psg.Lease, error)
 		}
 		return psg.Lease{Holder: l.holder}, nil
 	default:
+		if errors.Is(err, jetstream.ErrNoStreamResponse) { // gone, or electing its leader
+			ctx, cancel := context.WithTimeout(ctx, takeTimeout)
+			defer cancel()
+			err = errors.Join(err, l.look(ctx))
+		}
 		return psg.Lease{}, l.failed("write", err)
 	}
 }
 
+// failed has the next try reach for the bucket anew if it is gone.
 func (l *Lease) failed(what string, err error) error {
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		l.bucket = nil
+	}
 	return fmt.Errorf("%s lease: %w (%w)", what, err, psg.ErrUnavailable)
 }

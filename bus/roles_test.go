@@ -191,9 +191,7 @@ func TestRoles_PermissionsLetEachDoItsPartAlone(t *testing.T) {
 
 func eachDoesItsPartAlone(t *testing.T, guarded guarded) {
 	controller := connectAs(t, guarded(RoleController))
-	if err := controller.CreateStreams(t.Context()); err != nil {
-		t.Fatalf("a controller cannot create the streams: %v", err)
-	}
+	createStreams(t, controller)
 	controllerDoesItsPart(t, controller)
 
 	auditor := connectAs(t, guarded(RoleAuditor))

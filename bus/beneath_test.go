@@ -1,0 +1,134 @@
+package bus
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/bus/server"
+)
+
+// Somebody who may has deleted a bucket while controllers use it.
+
+func TestLease_IsContendedForAnewWhenItsBucketIsGone(t *testing.T) {
+	bus := open(t, t.TempDir())
+	lease := bus.Lease(psg.Leader{Name: "a"}, LeaseTTL)
+	if got, err := lease.Take(t.Context()); err != nil || !got.Mine {
+		t.Fatalf("Take = %+v, %v", got, err)
+	}
+	if err := bus.js.DeleteKeyValue(t.Context(), leaseBucket); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the lease is taken anew", func() bool {
+		got, err := lease.Take(t.Context())
+		return err == nil && got.Mine
+	})
+	if got, err := bus.Lease(psg.Leader{Name: "b"}, LeaseTTL).Take(t.Context()); err != nil || got.Mine || got.Holder.Name != "a" {
+		t.Errorf("another's Take = %+v, %v, want it to be a's", got, err)
+	}
+}
+
+func TestImages_AreKeptAnewWhenTheirBucketIsGone(t *testing.T) {
+	bus := open(t, t.TempDir())
+	if err := bus.Images().Save(t.Context(), image(5)); err != nil {
+		t.Fatal(err)
+	}
+	if err := bus.js.DeleteObjectStore(t.Context(), imageBucket); err != nil {
+		t.Fatal(err)
+	}
+	if got := restored(t, bus); len(got) != 0 {
+		t.Fatalf("restored %v, want none", got)
+	}
+	if err := bus.Images().Save(t.Context(), image(6)); err != nil {
+		t.Fatal(err)
+	}
+	if got := restored(t, bus); !slices.Equal(got, []uint64{6}) {
+		t.Errorf("restored %v, want 6", got)
+	}
+}
+
+// Whoever is killed while it saves an image leaves pieces of it.
+func TestImages_ForgetsWhatWasNeverFinished(t *testing.T) {
+	bus := open(t, t.TempDir())
+	for range 3 {
+		if _, err := bus.js.Publish(t.Context(), chunks+"unfinished", make([]byte, 1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for sequence := uint64(1); sequence <= keptImages+1; sequence++ {
+		if err := bus.Images().Save(t.Context(), image(sequence)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stream, err := bus.js.Stream(t.Context(), "OBJ_"+imageBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := stream.Info(t.Context(), jetstream.WithSubjectFilter(chunks+">"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(held.State.Subjects) != keptImages {
+		t.Errorf("pieces of %v are kept, want those of %d images", held.State.Subjects, keptImages)
+	}
+	if got := restored(t, bus); len(got) != keptImages || got[0] != keptImages+1 {
+		t.Errorf("restored %v, want the newest", got)
+	}
+}
+
+func TestAudit_TellsNothingOfALedgerThatHasLostRecords(t *testing.T) {
+	embedded, err := server.Start(server.Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said lockedBuffer
+	bus, err := Connect(Config{Server: embedded, Name: t.Name(), Log: slog.New(slog.NewTextHandler(&said, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { bus.Close(); embedded.Close() })
+	createStreams(t, bus)
+	for sequence := uint64(1); sequence <= 2; sequence++ {
+		if err := bus.Ledger().Append(t.Context(), record(sequence, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	told := psg.AuditRecord{Sequence: 9, Epoch: 1, At: time.Unix(1, 0), Entries: []psg.AuditEntry{{Kind: psg.AuditPlaced, Reason: "r"}}}
+	if _, err := bus.Audit().append(t.Context(), AuditHead{}, told); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	group.Go(func() {
+		_ = bus.Audit().Project(ctx, func(psg.Record) []psg.AuditEntry { return told.Entries }, func(AuditHead) {})
+	})
+	until(t, "it says that records are lost", func() bool { return strings.Contains(said.String(), "records are lost") })
+	stop()
+	group.Wait()
+}
+
+// lockedBuffer is a buffer that one writes while another reads.
+type lockedBuffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.String()
+}
