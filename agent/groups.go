@@ -41,6 +41,7 @@ type groups struct {
 	walk    []*group          // those to list in this walk
 	number  uint64            // of this walk
 	full    bool              // there were more than maxGroups
+	doubted string            // path of one whose process says whose it is, and nothing else does
 	scratch []byte
 	buffer  []byte // of a directory's entries
 	path    []byte
@@ -184,7 +185,7 @@ func (g *groups) look(k *group, now time.Time, text []byte) (changed bool) {
 	if !k.named && pid > 0 {
 		g.scratch = processFile(g.scratch, g.proc, pid, "environ")
 		if environ, err := readAndClose(g.scratch, text); err == nil {
-			changed = k.ownedBy(environ)
+			changed = g.ask(k, pid, environ, text)
 		}
 	}
 	belongs := k.belongs()
@@ -203,20 +204,23 @@ func (g *groups) look(k *group, now time.Time, text []byte) (changed bool) {
 // belongs reports whether a workload uses the group.
 func (k *group) belongs() bool { return k.used && k.owner.alloc != "" }
 
-// ownedBy takes the owner from a process's environment and reports whether it
-// is another.
-func (k *group) ownedBy(environ []byte) (changed bool) {
+// ask takes the owner from the environment of a process, and reports whether it is
+// another. text is room for what is read; environ may be part of it.
+func (g *groups) ask(k *group, pid uint64, environ, text []byte) (changed bool) {
 	alloc, task, ok := ownerByEnvironment(environ)
-	if !ok {
-		changed = k.owner != owner{}
-		k.owner = owner{}
-		return changed
-	}
-	if string(k.owner.alloc) == string(alloc) && k.owner.task == string(task) {
+	if ok && string(k.owner.alloc) == string(alloc) && k.owner.task == string(task) {
 		return false
 	}
-	k.owner = owner{alloc: psg.AllocID(alloc), task: string(task)}
-	return true
+	claimed := owner{alloc: psg.AllocID(alloc), task: string(task)}
+	if ok && !vouched(g.proc, pid, string(claimed.alloc), text) {
+		ok, g.doubted = false, k.path
+	}
+	if !ok {
+		claimed = owner{}
+	}
+	changed = k.owner != claimed
+	k.owner = claimed
+	return changed
 }
 
 // first is the first process in a group; inside says whether there are any, in

@@ -136,15 +136,24 @@ func TestKernel_MeasuresATaskOnTheUnifiedHierarchy(t *testing.T) {
 	})
 }
 
-// A container's group says nothing of its owner; its process's environment does.
+// A container's group says nothing of its owner; its process's environment does, and
+// what Nomad has mounted there vouches for it.
 func TestKernel_FindsTheOwnerOfAContainer(t *testing.T) {
 	t.Parallel()
+	if _, err := exec.LookPath("unshare"); err != nil || os.Getuid() != 0 {
+		t.Skipf("SKIPPED: no mounts of one's own: %v", err)
+	}
 	h := hierarchyAt("/sys/fs/cgroup")
 	if h.walked() == "" {
 		t.Skipf("SKIPPED: control groups are %s", h)
 	}
 	dir := kernelGroup(t, h.walked(), fmt.Sprintf("psg-test-agent-%d-docker/0123456789abcdef", os.Getpid()))
-	runIn(t, []string{dir}, "env", "-i", "NOMAD_TASK_NAME=container", "NOMAD_ALLOC_ID="+allocOf(3), "sleep", "60")
+	shared, mounted := filepath.Join(t.TempDir(), "alloc", allocOf(3), "alloc"), t.TempDir()
+	if err := os.MkdirAll(shared, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	runIn(t, []string{dir}, "unshare", "--mount", "sh", "-c",
+		`mount --bind "$0" "$1" && exec env -i NOMAD_TASK_NAME=container NOMAD_ALLOC_ID="$2" sleep 60`, shared, mounted, allocOf(3))
 	c := NewCollector(Config{Cgroup: "/sys/fs/cgroup", Log: slog.New(slog.DiscardHandler)}, nil)
 	defer c.Close()
 	until(t, c, "container", func(u Use) bool { return string(u.Alloc) == allocOf(3) })

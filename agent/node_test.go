@@ -105,6 +105,14 @@ func configOf(n *node) Config {
 // allocOf is the ID of the node's i-th allocation.
 func allocOf(i int) string { return fmt.Sprintf("0000000%d-aaaa-bbbb-cccc-0123456789ab", i) }
 
+// container makes a process of a container what Nomad's docker driver makes it.
+func (n *node) container(pid, alloc int, task string) {
+	n.t.Helper()
+	n.write(fmt.Sprintf("%d/environ", pid), "PATH=/bin\x00NOMAD_TASK_NAME="+task+"\x00NOMAD_ALLOC_ID="+allocOf(alloc)+"\x00")
+	n.write(fmt.Sprintf("%d/mountinfo", pid), "900 800 0:50 / / rw,relatime - overlay overlay rw\n"+
+		"901 900 254:1 /nomad/alloc/"+allocOf(alloc)+"/alloc /alloc rw,relatime - ext4 /dev/vda1 rw\n")
+}
+
 // unifiedTask makes the control group that Nomad makes for another allocation's
 // task, with a process in it, and returns its path below the root.
 func (n *node) unifiedTask(task string) string {

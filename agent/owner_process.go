@@ -8,8 +8,9 @@ import (
 )
 
 // AllocOf returns the allocation that a process belongs to, by its control group
-// or else by its environment, if it belongs to one: sources know processes by
-// their PIDs. proc is the proc file system; the PID is of its namespace.
+// or else by its environment, if something that is not its own says so too:
+// sources know processes by their PIDs. proc is the proc file system; the PID is of
+// its namespace.
 func AllocOf(proc string, pid int) (psg.AllocID, bool) {
 	if pid <= 0 {
 		return "", false
@@ -27,7 +28,11 @@ func AllocOf(proc string, pid int) (psg.AllocID, bool) {
 		return "", false
 	}
 	alloc, _, ok := ownerByEnvironment(environ)
-	return psg.AllocID(alloc), ok
+	claimed := string(alloc)
+	if !ok || !vouched(proc, uint64(pid), claimed, make([]byte, textSize)) {
+		return "", false
+	}
+	return psg.AllocID(claimed), true
 }
 
 // AllocByGroup returns the allocation that a control group's path names, as those

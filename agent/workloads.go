@@ -25,6 +25,7 @@ type workloads struct {
 		err     error // why they cannot be looked for
 		backoff time.Duration
 		full    bool // there were too many, and that was told
+		doubted bool // one was in doubt, and that was told
 	}
 	faults [mostTaskFiles]error // the first of each file that is none of absence
 	list   []byte
@@ -137,6 +138,10 @@ func (w *workloads) find(now time.Time, text []byte) (changed bool) {
 	w.walked.backoff, w.walkAt = 0, now.Add(walkEvery)
 	if was != nil {
 		w.log.Info("workloads can be looked for again")
+	}
+	if w.groups.doubted != "" && !w.walked.doubted {
+		w.walked.doubted = true
+		w.log.Warn("a process says that it is of an allocation, and nothing else does: it counts for nobody", "group", w.groups.doubted)
 	}
 	if w.groups.full && !w.walked.full {
 		w.walked.full = true

@@ -103,7 +103,7 @@ func TestUses_OnSeparateHierarchies(t *testing.T) {
 	n := newSeparateNode(t)
 	path := "docker/" + strings.Repeat("ab", 32)
 	n.separateTask(path, 77, "cpu", "cpuacct", "memory", "blkio", "freezer")
-	n.write("77/environ", "PATH=/bin\x00NOMAD_TASK_NAME=db\x00NOMAD_ALLOC_ID="+allocOf(0)+"\x00")
+	n.container(77, 0, "db")
 	w := watchOf(t, n)
 	if layout, err := w.Groups(); err != nil || !strings.Contains(layout, "hybrid") || !strings.Contains(layout, "cpu, cpuacct, memory, blkio, freezer") {
 		t.Errorf("layout is %q, %v", layout, err)
@@ -192,9 +192,11 @@ func TestUses_IgnoresWhatIsNoTasks(t *testing.T) {
 	n.file(n.groups, left+"/cgroup.events", "populated 0\nfrozen 0\n")
 	n.unifiedTask("web")
 	n.unifiedGroup("system.slice/docker-"+strings.Repeat("0", 64)+".scope", 60)
-	n.write("60/environ", "NOMAD_ALLOC_ID="+allocOf(5)+"\x00NOMAD_TASK_NAME=db\x00")
+	n.container(60, 5, "db")
 	n.unifiedGroup("system.slice/docker-"+strings.Repeat("0", 64)+".scope/inner", 61) // part of the container
-	n.write("61/environ", "NOMAD_ALLOC_ID="+allocOf(5)+"\x00NOMAD_TASK_NAME=db\x00")
+	n.container(61, 5, "db")
+	n.unifiedGroup("user.slice/liar.scope", 62) // says that it is of another's allocation
+	n.write("62/environ", "NOMAD_ALLOC_ID="+allocOf(1)+"\x00NOMAD_TASK_NAME=db\x00")
 	w := watchOf(t, n)
 	if got := tasksOf(w.Uses()); got != "1/web 5/db" {
 		t.Errorf("tasks are %q", got)

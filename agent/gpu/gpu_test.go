@@ -88,8 +88,13 @@ func (b *box) process(t *testing.T, pid int, alloc string) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "environ"), []byte("NOMAD_ALLOC_ID="+alloc+"\x00"), 0o644); err != nil {
-		t.Fatal(err)
+	for name, text := range map[string]string{
+		"environ":   "NOMAD_ALLOC_ID=" + alloc + "\x00",
+		"mountinfo": "901 900 254:1 /nomad/alloc/" + alloc + "/alloc /alloc rw,relatime - ext4 /dev/vda1 rw\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
