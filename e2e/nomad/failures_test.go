@@ -211,9 +211,13 @@ func (g *grid) lostInMove() {
 		g.Fatal(err)
 	}
 	g.settled("web", 2)
-	out, err := g.psg("node", "rebalance", "-empty", g.nodes[1])
-	if err != nil {
-		g.Fatalf("%v\n%s", err, out)
+	var out string
+	if err := e2e.Until(context.Background(), 20*time.Second, "the node is to be emptied", func() (bool, error) {
+		var err error
+		out, err = g.psg("node", "rebalance", "-empty", g.nodes[1])
+		return err == nil, fmt.Errorf("%w: %s", err, out) // a busy machine may cost the controller its lease
+	}); err != nil {
+		g.Fatal(err)
 	}
 	if !strings.Contains(out, g.nodes[2]) {
 		g.Fatalf("nothing moves to the node that is to be lost:\n%s", out)

@@ -245,12 +245,12 @@ func openRegion(t *testing.T, l layout) *grid {
 	return r.on(t)
 }
 
-// on is the region as a test uses it; it shows what the controller said should
-// the test fail.
+// on is the region as a test uses it; it shows what the controller said, and what
+// Nomad has, should the test fail.
 func (r *region) on(t *testing.T) *grid {
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("controller:\n%s", r.controller.Output())
+			t.Logf("controller:\n%s\nnomad:\n%s", r.controller.Output(), r.told())
 		}
 	})
 	return &grid{T: t, region: r}
