@@ -1,7 +1,9 @@
 package controller
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/psgrid/psg"
@@ -37,10 +39,17 @@ func (c *Controller) Ask(id psg.RequestID) (status psg.AskStatus, known bool) {
 	return status, known
 }
 
-// Asks returns where every ask stands, by ID.
+// Asks returns where every ask stands, by ID. Cycles go on while they are sorted
+// and copied: whoever asks for a hundred thousand delays no decision.
 func (c *Controller) Asks() []psg.AskStatus {
-	var asks []psg.AskStatus
-	c.view(func(s *ledger.State) { asks = s.Asks() })
+	c.mu.Lock()
+	shared := c.state.Statuses()
+	c.mu.Unlock()
+	slices.SortFunc(shared, func(a, b *psg.AskStatus) int { return cmp.Compare(a.Ask.ID, b.Ask.ID) })
+	asks := make([]psg.AskStatus, len(shared))
+	for i, status := range shared {
+		asks[i] = *status
+	}
 	return asks
 }
 

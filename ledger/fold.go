@@ -40,7 +40,7 @@ func (s *State) Fold(d psg.Delta, sequence uint64) error {
 	case psg.Moved:
 		return s.move(d, sequence)
 	case psg.Freed:
-		s.free(d, sequence)
+		return s.free(d, sequence)
 	case psg.BundleChanged:
 		s.bundle = d.Bundle
 	default:
@@ -105,6 +105,9 @@ func (s *State) refuse(d psg.Refused, sequence uint64) error {
 	if err := refusable(status, d.Refusal.Ask); err != nil {
 		return err
 	}
+	if as := (psg.AskStatus{State: d.Refusal.State}); !as.Pending() {
+		return fmt.Errorf("ask %q is refused as %s, which is no refusal", d.Refusal.Ask, d.Refusal.State)
+	}
 	next := *status
 	if held := status.Placement; held != nil { // it waited, and gives up
 		s.release(held)
@@ -145,6 +148,9 @@ func placeable(status *psg.AskStatus, id psg.RequestID) error {
 // other is a decision and must fit.
 func (s *State) place(p psg.Placement, sequence uint64) error {
 	status, fact := s.asks[p.Ask.ID], p.State == psg.Running
+	if !p.State.Holds() {
+		return fmt.Errorf("ask %q is placed as %s, which holds nothing", p.Ask.ID, p.State)
+	}
 	if fact {
 		status = s.accept(p.Ask)
 	} else if err := placeable(status, p.Ask.ID); err != nil {
@@ -243,18 +249,21 @@ func movedNews(status *psg.AskStatus, d psg.Moved) bool {
 	return status.State != d.State || d.Reason != "" && status.Reason != d.Reason
 }
 
-func (s *State) free(d psg.Freed, sequence uint64) {
+func (s *State) free(d psg.Freed, sequence uint64) error {
 	status := s.asks[d.Ask]
 	if status == nil || status.Over() {
-		return
+		return nil
+	}
+	next := *status
+	next.State, next.Since, next.Sequence = d.State, d.At, sequence
+	next.Placement, next.Reason = nil, d.Reason
+	if !next.Over() {
+		return fmt.Errorf("ask %q ends as %s, which is no end", d.Ask, d.State)
 	}
 	if p := status.Placement; p != nil {
 		s.release(p)
 	}
 	s.hold(d.Ask, status.Placement, nil)
-	next := *status
-	next.State, next.Since, next.Sequence = d.State, d.At, sequence
-	next.Placement, next.Reason = nil, d.Reason
 	s.put(&next)
 	s.over = append(s.over, &next)
 	if len(s.over) > Remembered {
@@ -262,6 +271,7 @@ func (s *State) free(d psg.Freed, sequence uint64) {
 		s.over[0] = nil
 		s.over = s.over[1:]
 	}
+	return nil
 }
 
 func (s *State) release(p *psg.Placement) {

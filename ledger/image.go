@@ -14,11 +14,17 @@ func (s *State) Image() psg.Image {
 	view := s.Snapshot(s.view.At)
 	image := psg.Image{
 		Sequence: s.sequence, Epoch: s.epoch, Leader: s.leader, Bundle: s.bundle,
-		Nodes: view.Nodes, Workloads: view.Workloads,
-		Asks: make([]*psg.AskStatus, 0, len(s.asks)),
+		Nodes: view.Nodes, Workloads: view.Workloads, Asks: s.Statuses(),
 	}
-	image.Asks = append(slices.AppendSeq(image.Asks, s.standing.All()), s.over...)
 	return image
+}
+
+// Statuses returns where every ask stands: those that are not over by ID, then
+// those that are, oldest first. They are shared and must not be changed. Like
+// Snapshot it counts as a change.
+func (s *State) Statuses() []*psg.AskStatus {
+	s.Snapshot(s.view.At)
+	return append(slices.AppendSeq(make([]*psg.AskStatus, 0, len(s.asks)), s.standing.All()), s.over...)
 }
 
 // FromImage returns the state that an image is of, or why it is of none.

@@ -350,6 +350,14 @@ func checkImage(t *testing.T, s *State) {
 	}
 	checkHoldings(t, again)
 	checkJobs(t, again)
+	var listed []psg.AskStatus
+	for _, status := range s.Statuses() {
+		listed = append(listed, *status)
+	}
+	slices.SortFunc(listed, func(a, b psg.AskStatus) int { return strings.Compare(string(a.Ask.ID), string(b.Ask.ID)) })
+	if want := s.Asks(); len(want) > 0 && !reflect.DeepEqual(listed, want) {
+		t.Fatalf("statuses %+v, want %+v", listed, want)
+	}
 }
 
 // shows is all that an image shows.
@@ -386,6 +394,29 @@ func BenchmarkFold(b *testing.B) {
 			if err := s.Fold(d, 2); err != nil {
 				b.Fatal(err)
 			}
+		}
+	}
+}
+
+// What says that it is a record may hold anything.
+func TestFold_RefusesStatesThatMakeNoSense(t *testing.T) {
+	wrong := granted("a", "n", 1)
+	wrong.State = psg.Queued
+	for name, d := range map[string]psg.Delta{
+		"placed":  psg.Placed{Placement: wrong},
+		"refused": psg.Refused{Refusal: psg.Refusal{Ask: "a", State: psg.Granted}},
+		"ends":    psg.Freed{Ask: "a", State: psg.Running},
+	} {
+		s := led(t, node("n", 10))
+		if err := s.Fold(psg.Asked{Ask: ask("a")}, 2); err != nil {
+			t.Fatal(err)
+		}
+		before := shows(t, s.Image())
+		if err := s.Fold(d, 3); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("Fold(%+v) = %v, want it %s in a way that makes no sense", d, err, name)
+		}
+		if after := shows(t, s.Image()); after != before {
+			t.Errorf("%s: the state is %s, was %s", name, after, before)
 		}
 	}
 }
