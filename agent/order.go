@@ -90,6 +90,8 @@ type Orders struct {
 	cpu      cpuInfo
 	reporter Reporter
 	reports  reportBox
+	logged   logLimit // reports
+	failures logLimit // what could not be undone
 	tenants  tenants
 	healer   *healer
 	ends     chan ending // evictions to carry out
@@ -191,7 +193,10 @@ func (o *Orders) urgent() <-chan struct{} {
 
 // tried logs what could not be undone; it is tried again at the next sweep.
 func (o *Orders) tried(err error) {
-	if err != nil {
-		o.config.Log.Error("not undone", "error", err)
+	if err == nil {
+		return
+	}
+	if left, ok := o.failures.take(time.Now()); ok {
+		o.config.Log.Error("not undone", "error", err, "not_logged_before", left)
 	}
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -180,5 +181,28 @@ func TestKill_EndsWhatForksMeanwhile(t *testing.T) {
 	s.write("main", "cgroup.procs", "")
 	if err := <-killed; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestCarryOut_AFloodOfOrdersFillsNoLog: each is answered and reported all the same.
+func TestCarryOut_AFloodOfOrdersFillsNoLog(t *testing.T) {
+	s := newSite(t)
+	var logged strings.Builder
+	config := s.config()
+	config.Log = slog.New(slog.NewTextHandler(&logged, nil))
+	o, err := NewOrders(config, s.to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	for i := range 500 {
+		o.CarryOut(order(psg.Freeze, 1, uint64(i+1), "nobody"))
+	}
+	seconds := int(time.Since(began)/time.Second) + 1
+	if lines := strings.Count(logged.String(), "msg=order "); lines == 0 || lines > 20*(seconds+1) {
+		t.Errorf("%d lines are logged in %d s", lines, seconds)
+	}
+	if _, any := o.reports.first(); !any || o.reports.dropped != 500-config.withDefaults().Reports {
+		t.Errorf("%d reports are dropped", o.reports.dropped)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/internal/flood"
 )
 
 // reportBox keeps reports until they are taken away: at most as many as it was
@@ -56,15 +57,29 @@ func (b *reportBox) taken(r psg.Report) {
 	}
 }
 
-// tell logs a report and has it sent. The mandate's are not told when all is
-// well: they come every few seconds.
+// tell logs a report, unless they come as a flood, and has it sent. The mandate's
+// are not told when all is well: they come every few seconds.
 func (o *Orders) tell(r psg.Report) {
 	if r.Kind == psg.Entrust && r.State == psg.ReportDone {
 		return
 	}
-	o.config.Log.Info("order", "kind", r.Kind, "alloc", r.Alloc, "state", r.State, "reason", r.Reason,
-		"epoch", r.Epoch, "sequence", r.Sequence, "unasked", r.Unasked, "until", r.Until)
+	if left, ok := o.logged.take(time.Now()); ok {
+		o.config.Log.Info("order", "kind", r.Kind, "alloc", r.Alloc, "state", r.State, "reason", r.Reason,
+			"epoch", r.Epoch, "sequence", r.Sequence, "unasked", r.Unasked, "until", r.Until, "not_logged_before", left)
+	}
 	o.reports.put(r)
+}
+
+// logLimit is a flood.Limit for several goroutines.
+type logLimit struct {
+	mu    sync.Mutex
+	limit flood.Limit
+}
+
+func (l *logLimit) take(now time.Time) (left int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.limit.Take(now)
 }
 
 // sendReports hands reports to the Reporter until ctx ends, in order.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/internal/flood"
 	"github.com/psgrid/psg/ledger"
 )
 
@@ -36,6 +37,7 @@ type Agents struct {
 	waiting  map[awaited]chan psg.Report
 	reports  map[psg.NodeID][]psg.Report
 	counts   map[ReportCount]uint64
+	logged   flood.Limit // reports
 
 	// Touched by Entrust alone.
 	entrusted map[psg.NodeID]bool
@@ -178,14 +180,9 @@ func (a *Agents) Reported(r psg.Report) {
 	known := false
 	r.Reason, r.Alloc, r.Ask = cut(r.Reason), cut(r.Alloc), cut(r.Ask)
 	a.decider.view(func(s *ledger.State) { known = s.Node(r.Node) != nil })
-	log := a.decider.config.Log.Info
-	if r.State == psg.ReportFailed || r.State == psg.ReportRefused {
-		log = a.decider.config.Log.Warn
-	}
-	log("agent reports", "node", r.Node, "order", r.Kind, "alloc", r.Alloc, "state", r.State, "reason", r.Reason,
-		"unasked", r.Unasked, "epoch", r.Epoch, "sequence", r.Sequence)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.show(r)
 	a.counts[ReportCount{r.Kind, r.State, r.Unasked}]++
 	if told := a.waiting[awaited{r.Node, r.Epoch, r.Sequence}]; told != nil && !r.Unasked {
 		select {
@@ -198,6 +195,20 @@ func (a *Agents) Reported(r psg.Report) {
 	}
 	kept := append(a.reports[r.Node], r)
 	a.reports[r.Node] = kept[max(0, len(kept)-keptReports):]
+}
+
+// show logs a report, unless they come as a flood.
+func (a *Agents) show(r psg.Report) {
+	left, ok := a.logged.Take(time.Now())
+	if !ok {
+		return
+	}
+	log := a.decider.config.Log.Info
+	if r.State == psg.ReportFailed || r.State == psg.ReportRefused {
+		log = a.decider.config.Log.Warn
+	}
+	log("agent reports", "node", r.Node, "order", r.Kind, "alloc", r.Alloc, "state", r.State, "reason", r.Reason,
+		"unasked", r.Unasked, "epoch", r.Epoch, "sequence", r.Sequence, "not_logged_before", left)
 }
 
 // cut is the beginning of a text, if it is too long to be kept.

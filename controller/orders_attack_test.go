@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -57,5 +58,25 @@ func TestReported_KeepsTheBeginningOfLongTexts(t *testing.T) {
 		if len(text) > maxReportText+len("…") || !utf8.ValidString(text) || !strings.HasSuffix(text, "é…") {
 			t.Errorf("%d bytes are kept", len(text))
 		}
+	}
+}
+
+// TestReported_AFloodFillsNoLog: an agent that reports without end is counted, and
+// logged now and then.
+func TestReported_AFloodFillsNoLog(t *testing.T) {
+	w, agents, _ := tenanted(t)
+	var logged strings.Builder
+	w.config.Log = slog.New(slog.NewTextHandler(&logged, nil))
+	began := time.Now()
+	const sent = 5000
+	for range sent {
+		agents.Reported(psg.Report{Node: "n1", Kind: psg.Freeze, State: psg.ReportRefused})
+	}
+	seconds := int(time.Since(began)/time.Second) + 1
+	if lines := strings.Count(logged.String(), "agent reports"); lines == 0 || lines > 20*(seconds+1) {
+		t.Errorf("%d lines are logged in %d s", lines, seconds)
+	}
+	if n := agents.Counts()[ReportCount{psg.Freeze, psg.ReportRefused, false}]; n != sent {
+		t.Errorf("%d are counted", n)
 	}
 }

@@ -20,10 +20,10 @@ var Allowed = map[string][]string{
 	"rpc":       {"", "wire"},
 	"shim":      {"", "hclspec"},
 	"kube":      {""},
-	"agent":     {"", "telemetry", "agent/hand", "agent/heal"},
+	"agent":     {"", "telemetry", "agent/hand", "agent/heal", "internal/flood"},
 	"driver":    {"", "hclspec"},
 	"controller": {
-		"", "placement", "ledger",
+		"", "placement", "ledger", "internal/flood",
 	},
 	"history": {""},
 	"web":     {""},
@@ -52,6 +52,7 @@ var Allowed = map[string][]string{
 	"examples":         {}, // job files, embedded for psg dev
 	"policies/library": {}, // bundles, embedded for psg dev
 	"internal/layers":  {},
+	"internal/flood":   {}, // which lines of what others send are logged: both ends of orders ask it
 	"e2e":              {""},
 	"e2e/cards":        {"driver/plugin"}, // a Nomad plugin too: the handshake and the base protocol
 }
