@@ -77,7 +77,7 @@ type scopeBlock struct {
 
 func (d *bundleDecoder) decode(src []byte, overrides []Variable) Bundle {
 	start := hcl.Range{Filename: d.filename, Start: hcl.InitialPos}
-	if problem := tooDeep(src); problem != "" {
+	if problem := tooMuch(src); problem != "" {
 		d.errs.add(start, "%s", problem)
 		return Bundle{}
 	}
@@ -151,6 +151,9 @@ func (d *bundleDecoder) params(block policyBlock) map[string]any {
 		d.errs.add(block.ParamsRange, "policy %q: params must be an object such as { limit = 3 }, not %s", block.Name, t.FriendlyName())
 		return params
 	}
+	if !d.digits(block.Params, block.ParamsRange, fmt.Sprintf("policy %q: params", block.Name)) {
+		return params
+	}
 	encoded, err := ctyjson.Marshal(block.Params, block.Params.Type())
 	if err == nil {
 		decoder := json.NewDecoder(bytes.NewReader(encoded))
@@ -213,9 +216,9 @@ func names[T any](items []T, name func(T) string) []string {
 // maxDepth is far beyond what people nest.
 const maxDepth = 64
 
-// tooDeep says why a source is not given to HCL's parser, which recurses
-// without a limit of its own; empty means it may be.
-func tooDeep(src []byte) string {
+// tooMuch says why a source is not given to HCL's parser, which recurses and
+// calculates without a limit of its own; empty means it may be.
+func tooMuch(src []byte) string {
 	if len(src) > maxBundleSize {
 		return fmt.Sprintf("%d bytes are more than the %d allowed", len(src), maxBundleSize)
 	}
@@ -229,6 +232,10 @@ func tooDeep(src []byte) string {
 			depth++
 		case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenTemplateSeqEnd:
 			depth--
+		case hclsyntax.TokenNumberLit:
+			if err := CheckDigits(string(token.Bytes)); err != nil {
+				return fmt.Sprintf("line %d: %v", token.Range.Start.Line, err)
+			}
 		}
 		signs++
 		if token.Type != hclsyntax.TokenBang && token.Type != hclsyntax.TokenMinus {

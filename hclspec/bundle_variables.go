@@ -109,7 +109,7 @@ func (d *bundleDecoder) override(block variableBlock, want cty.Type, text string
 		return cty.StringVal(text)
 	}
 	at := "the value given for variable " + block.Name
-	if problem := tooDeep([]byte(text)); problem != "" {
+	if problem := tooMuch([]byte(text)); problem != "" {
 		d.errs.add(block.Range, "%s: %s", at, problem)
 		return cty.DynamicVal
 	}

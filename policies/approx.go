@@ -12,21 +12,24 @@ import (
 type approx struct{ value, within float64 }
 
 // rounding bounds the relative error of one float64 operation, and of reading
-// a decimal text as a float64, together with OPA's own rounding.
-const rounding = 1.0 / (1 << 51)
+// a decimal text as a float64, together with OPA's own rounding; underflow what
+// is lost besides where that is less than the least float64.
+const (
+	rounding  = 1.0 / (1 << 51)
+	underflow = 4 * math.SmallestNonzeroFloat64
+)
 
-func approximate(f float64) approx { return approx{f, math.Abs(f) * rounding} }
+// rounded is a float64 that the last operation, or reading, has given.
+func rounded(f, within float64) approx { return approx{f, within + math.Abs(f)*rounding + underflow} }
 
-func (a approx) plus(b approx) approx {
-	sum := a.value + b.value
-	return approx{sum, a.within + b.within + math.Abs(sum)*rounding}
-}
+func approximate(f float64) approx { return rounded(f, 0) }
+
+func (a approx) plus(b approx) approx { return rounded(a.value+b.value, a.within+b.within) }
 
 func (a approx) minus(b approx) approx { return a.plus(approx{-b.value, b.within}) }
 
 func (a approx) times(b approx) approx {
-	product := a.value * b.value
-	return approx{product, math.Abs(a.value)*b.within + math.Abs(b.value)*a.within + a.within*b.within + math.Abs(product)*rounding}
+	return rounded(a.value*b.value, math.Abs(a.value)*b.within+math.Abs(b.value)*a.within+a.within*b.within)
 }
 
 // compare is how two numbers compare; false when they are too close to say.

@@ -39,19 +39,19 @@ func dependenciesOf(trees ...*tree) dependencies {
 
 // ensure brings all up to date and reports whether the params have the values
 // they had.
-func (d *dependencies) ensure(t *table) (same bool) {
+func (d *dependencies) ensure(t *table) (kept bool) {
 	for _, c := range d.columns {
 		c.ensure(t)
 	}
-	same = true
+	kept = true
 	for i, p := range d.params {
 		p.ensure(t)
-		if old := d.values[i]; p.err != nil || (old == nil) != (p.value == nil) || old != nil && ast.Compare(old, p.value) != 0 {
-			same = false
+		if p.err != nil || !same(d.values[i], p.value) {
+			kept = false
 		}
 		d.values[i] = p.value
 	}
-	return same
+	return kept
 }
 
 // rowCells reads the table.
@@ -75,7 +75,7 @@ func (a *atom) ensure(t *table) {
 	if a.already(t) {
 		return
 	}
-	if same := a.deps.ensure(t); same && a.ready {
+	if kept := a.deps.ensure(t); kept && a.ready {
 		return
 	}
 	a.ready = true

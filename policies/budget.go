@@ -108,10 +108,6 @@ func (p *policy) difference(a, b *document) difference {
 	return worst
 }
 
-func same(x, y ast.Value) bool {
-	return (x == nil) == (y == nil) && (x == nil || ast.Compare(x, y) == 0)
-}
-
 // near reports whether two numbers are within the deadband.
 func near(x, y ast.Value) bool {
 	a, ok := x.(ast.Number)

@@ -148,7 +148,7 @@ func (c *column) equal(row int, v ast.Value) bool {
 			return false
 		}
 	}
-	return ast.Compare(v, old) == 0
+	return same(v, old)
 }
 
 func (c *column) set(row int, v ast.Value, err error) {

@@ -127,6 +127,10 @@ func newCompiler(limits compileLimits) *ast.Compiler {
 }
 
 func parseModule(dir, file, src string) (*ast.Module, hclspec.BundleErrors) {
+	if i := manyDigits(src); i >= 0 {
+		at := ast.NewLocation(nil, file, 1+strings.Count(src[:i], "\n"), i-strings.LastIndexByte(src[:i], '\n'))
+		return nil, hclspec.BundleErrors{{Pos: positionOf(dir, at), Problem: fmt.Sprintf("a number of more than %d digits", hclspec.MaxDigits)}}
+	}
 	module, err := ast.ParseModuleWithOpts(file, src, ast.ParserOptions{ProcessAnnotation: true, RegoVersion: ast.RegoV1})
 	if err != nil {
 		return nil, located(dir, file, err)

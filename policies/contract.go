@@ -48,6 +48,11 @@ func checkModule(module *ast.Module, limits compileLimits) hclspec.BundleErrors 
 		if ref, ok := term.Value.(ast.Ref); ok && forbidden[ref.String()] {
 			fail(term.Location, "%s is refused: its answer may differ for the same input, and a ruling must not", ref)
 		}
+		if number, ok := term.Value.(ast.Number); ok {
+			if err := hclspec.CheckDigits(string(number)); err != nil {
+				fail(term.Location, "%v", err)
+			}
+		}
 		return false
 	})
 	if errs == nil && contractRules(module) == nil {

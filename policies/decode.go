@@ -3,10 +3,13 @@ package policies
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"unicode/utf8"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/psgrid/psg/hclspec"
 )
 
 // decoder reads JSON text into the values of Rego, without the Go values that
@@ -26,7 +29,8 @@ type decoder struct {
 const maxKnown = 64
 
 // decodeJSON is the value of a JSON text. Of members with one name the last
-// counts, and what is no UTF-8 is replaced, as encoding/json has it.
+// counts, and what is no UTF-8 is replaced, as encoding/json has it. Numbers are
+// bounded (hclspec.MaxDigits).
 func decodeJSON(text []byte, pace *pace) (*ast.Term, error) {
 	if !json.Valid(text) {
 		var value any
@@ -89,7 +93,7 @@ func (d *decoder) object() (*ast.Term, error) {
 		d.take(':')
 		value, err := d.value()
 		if err != nil {
-			return nil, err
+			return nil, under(err, "."+string(key.Value.(ast.String)))
 		}
 		d.pairs = append(d.pairs, [2]*ast.Term{key, value})
 	}
@@ -140,7 +144,7 @@ func (d *decoder) array() (*ast.Term, error) {
 		}
 		value, err := d.value()
 		if err != nil {
-			return nil, err
+			return nil, under(err, fmt.Sprintf("[%d]", len(d.terms)-base))
 		}
 		d.terms = append(d.terms, value)
 	}
@@ -190,6 +194,9 @@ func (d *decoder) scalar() (*ast.Term, error) {
 		value = text == "true"
 	case "null":
 	default:
+		if err := hclspec.CheckDigits(text); err != nil {
+			return nil, &wrongPart{err: err}
+		}
 		value = json.Number(text)
 	}
 	converted, err := ast.InterfaceToValue(value)

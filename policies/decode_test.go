@@ -3,6 +3,7 @@ package policies
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -42,7 +43,9 @@ func FuzzDecodeJSON(f *testing.F) {
 func sameAsOPA(t *testing.T, text []byte) {
 	got, err := decodeJSON(text, nil)
 	want, wrong := decodedByOPA(text)
+	var large *wrongPart
 	switch {
+	case errors.As(err, &large): // OPA takes numbers of any length
 	case (err != nil) != (wrong != nil):
 		t.Errorf("%q: error %v; OPA's is %v", text, err, wrong)
 	case err == nil && (got.Value.Compare(want) != 0 || got.Value.Hash() != want.Hash() || got.String() != want.String()):

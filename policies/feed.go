@@ -78,6 +78,9 @@ func (r reply) next(value any, pace *pace) (next reply, err error) {
 	text, ok := value.(json.RawMessage)
 	if !ok {
 		converted, err := ast.InterfaceToValue(value)
+		if err == nil {
+			err = checkDigits(converted)
+		}
 		return reply{value: ast.NewTerm(converted)}, err
 	}
 	if next.sum = sha256.Sum256(text); next.sum == r.sum {

@@ -46,7 +46,7 @@ func (n *vector) ensure(t *table) {
 	if n.already(t) {
 		return
 	}
-	if same := n.deps.ensure(t); same && n.ready {
+	if kept := n.deps.ensure(t); kept && n.ready {
 		return
 	}
 	n.ready = true
