@@ -25,6 +25,10 @@ import (
 // of and those it was referred to.
 const maxConns = 64
 
+// maxAnswer bounds one answer, in bytes: that of the most asks in one call, each
+// refused at length.
+const maxAnswer = 64 << 20
+
 // Client talks to whichever of several controllers leads. It begins with the
 // one that answered last; one that does not lead says who does.
 type Client struct {
@@ -72,6 +76,7 @@ func (c *Client) connect(address string) (*grpc.ClientConn, error) {
 	}
 	conn, err := grpc.NewClient(address,
 		grpc.WithTransportCredentials(c.security),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
 		// A controller that is there but stopped is given up after 13 s.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 3 * time.Second}),
 		grpc.WithConnectParams(grpc.ConnectParams{

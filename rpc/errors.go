@@ -88,6 +88,9 @@ func fromStatus(err error) error {
 	}
 	for _, fault := range faults {
 		if told.Code() == fault.code {
+			if fault.code == codes.ResourceExhausted && len(told.Details()) == 0 {
+				return fmt.Errorf("%s: %w", told.Message(), psg.ErrInvalid) // gRPC's own: it is too large, and stays so
+			}
 			return fmt.Errorf("%s: %w", told.Message(), fault.err)
 		}
 	}

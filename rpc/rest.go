@@ -108,10 +108,21 @@ func REST(reader Reader, more ...prometheus.Collector) http.Handler {
 	return mux
 }
 
+// readWithin is how long a client may take to read an answer, from its first
+// byte on: while it does not, all of the answer is kept for it.
+const readWithin = time.Minute
+
 // ServeREST answers on listener until ctx ends.
 func ServeREST(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	return serveREST(ctx, listener, handler, readWithin)
+}
+
+func serveREST(ctx context.Context, listener net.Listener, handler http.Handler, within time.Duration) error {
 	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			handler.ServeHTTP(&answer{ResponseWriter: w, within: within}, r)
+		}),
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
@@ -127,6 +138,36 @@ func ServeREST(ctx context.Context, listener net.Listener, handler http.Handler)
 	}
 	<-served
 	return nil
+}
+
+// answer gives a client a time to read what is written. It begins when the
+// handler has waited for whatever it waits for.
+type answer struct {
+	http.ResponseWriter
+	within time.Duration
+	begun  bool
+}
+
+// WriteHeader begins the answer.
+func (a *answer) WriteHeader(code int) {
+	a.begin()
+	a.ResponseWriter.WriteHeader(code)
+}
+
+// Write begins the answer if need be, and goes on with it.
+func (a *answer) Write(data []byte) (int, error) {
+	a.begin()
+	return a.ResponseWriter.Write(data)
+}
+
+// Unwrap is for http.ResponseController.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+func (a *answer) begin() {
+	if !a.begun {
+		a.begun = true
+		_ = http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Now().Add(a.within)) // what a server gives has one
+	}
 }
 
 func position(reader Reader) Position {
