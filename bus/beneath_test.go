@@ -36,6 +36,25 @@ func TestLease_IsContendedForAnewWhenItsBucketIsGone(t *testing.T) {
 	}
 }
 
+func TestLease_IsTakenFromWhoeverWroteGarbage(t *testing.T) {
+	bus := open(t, t.TempDir())
+	bucket, err := bus.js.KeyValue(t.Context(), leaseBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bucket.Put(t.Context(), leaseKey, []byte("\xffgarbage")); err != nil {
+		t.Fatal(err)
+	}
+	lease := bus.Lease(psg.Leader{Name: "a"}, 300*time.Millisecond)
+	if got, err := lease.Take(t.Context()); err != nil || got.Mine || got.Holder.Name == "" {
+		t.Errorf("Take = %+v, %v, want it to be left for its time", got, err)
+	}
+	until(t, "the lease is taken", func() bool {
+		got, err := lease.Take(t.Context())
+		return err == nil && got.Mine
+	})
+}
+
 func TestImages_AreKeptAnewWhenTheirBucketIsGone(t *testing.T) {
 	bus := open(t, t.TempDir())
 	if err := bus.Images().Save(t.Context(), image(5)); err != nil {

@@ -118,7 +118,9 @@ func (l *Lease) look(ctx context.Context) error {
 	}
 	holder, instance, err := wire.DecodeLease(value)
 	if err != nil {
-		return err
+		// Of a later version, which renews it, or nobody's, and then it can be taken.
+		l.bus.config.Log.Error("the lease says what this version cannot read", "error", err)
+		holder, instance = psg.Leader{Name: "unknown"}, ""
 	}
 	l.revision, l.holder, l.since = revision, holder, time.Now()
 	l.mine = instance == l.instance && holder.Name != "" // a write of ours that was not acknowledged

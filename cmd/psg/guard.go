@@ -4,13 +4,40 @@ import (
 	"cmp"
 	"crypto/tls"
 	"flag"
+	"log/slog"
 	"net"
 	"path/filepath"
+	"sync"
+	"time"
 
 	"github.com/psgrid/psg/bus"
 	"github.com/psgrid/psg/bus/credentials"
 	"github.com/psgrid/psg/bus/server"
 )
+
+// refusedEvery is how often at most it is logged that a client was refused:
+// whoever reaches the port could fill the disk.
+const refusedEvery = time.Second
+
+// refusals logs clients that were refused, now and then.
+type refusals struct {
+	log *slog.Logger
+
+	mu     sync.Mutex
+	logged time.Time
+	more   int // since, that were not logged
+}
+
+func (r *refusals) note(from net.Addr, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.logged) < refusedEvery {
+		r.more++
+		return
+	}
+	r.log.Warn("NATS client refused", "from", from, "error", err, "more", r.more)
+	r.logged, r.more = time.Now(), 0
+}
 
 // natsTLS are the files of TLS with NATS, from either end.
 type natsTLS struct{ ca, cert, key string }
@@ -48,7 +75,7 @@ func (c serveConfig) server() (server.Config, error) {
 				may, err := bus.PermissionsOf(name)
 				return may.Publish, may.DenyPublish, may.Subscribe, err
 			},
-			Refused: func(from net.Addr, err error) { c.log.Warn("NATS client refused", "from", from, "error", err) },
+			Refused: (&refusals{log: c.log}).note,
 		},
 	}
 	if c.guard.ask {

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+)
+
+func TestRefusals_AreLoggedNowAndThen(t *testing.T) {
+	var said bytes.Buffer
+	r := &refusals{log: slog.New(slog.NewTextHandler(&said, nil))}
+	for range 10_000 {
+		r.note(&net.TCPAddr{}, errors.New("no credentials were shown"))
+	}
+	if n := strings.Count(said.String(), "refused"); n < 1 || n > 100 {
+		t.Errorf("10,000 refusals made %d lines", n)
+	}
+	r.logged = r.logged.Add(-refusedEvery)
+	r.note(&net.TCPAddr{}, errors.New("again"))
+	if last := said.String(); !strings.Contains(last, "again more=") || strings.HasSuffix(strings.TrimSpace(last), "more=0") {
+		t.Errorf("the last line does not count the others: %s", last[max(0, len(last)-200):])
+	}
+}
