@@ -61,7 +61,11 @@ func (c *Controller) wholeGangs(placements []psg.Placement, now time.Time) (plac
 			p.Since = now
 			deltas = append(deltas, psg.Placed{Placement: p})
 		}
-		if err := c.log.Check(deltas...); err != nil && end > 1 {
+		var err error
+		if end > 1 { // one alone is checked as every decision is
+			err = c.log.Check(deltas...)
+		}
+		if err != nil {
 			summary := fmt.Sprintf("gang %s cannot be placed as a whole: its %d instances are too large for one record of the ledger", gang, end)
 			for _, p := range placements[:end] {
 				refused = append(refused, psg.Refusal{Ask: p.Ask.ID, State: psg.Denied, Summary: summary})

@@ -202,7 +202,7 @@ func (s *State) take(old, p *psg.Placement, asItIs bool) error {
 		if old.Node != p.Node && !asItIs {
 			return fmt.Errorf("it is placed on %q already", old.Node)
 		}
-		s.holdings(old.Node).remove(old)
+		s.release(old)
 	}
 	held := s.holdings(p.Node)
 	if !asItIs {
