@@ -63,8 +63,8 @@ type Placement struct {
 	Since   time.Time     `json:"since"` // when it entered State
 	// Victims are the asks that must make way: while there are any the placement
 	// is Reserved, its room is held beside theirs, and Expires says when it is
-	// given up. Each is named by one placement at most. It is placed anew, with
-	// none, once none of them holds room on Node.
+	// given up. Each is named by one placement at most, or by several of one gang.
+	// It is placed anew, with none, once none of them holds room on Node.
 	Victims []RequestID `json:"victims,omitempty"`
 	// Audit is why policies in audit mode would have denied it.
 	Audit []Reason `json:"audit,omitempty"`

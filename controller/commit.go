@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/ledger"
 )
 
 // decisions turns a plan into the deltas that change something: a refusal is
@@ -80,8 +81,10 @@ func (c *Controller) wholeGangs(placements []psg.Placement, now time.Time) (plac
 }
 
 // gang is the gang that a workload is of, if any.
-func (c *Controller) gang(id psg.WorkloadID) psg.GangID {
-	if w := c.state.Workload(id); w != nil {
+func (c *Controller) gang(id psg.WorkloadID) psg.GangID { return gangOf(c.state, id) }
+
+func gangOf(s *ledger.State, id psg.WorkloadID) psg.GangID {
+	if w := s.Workload(id); w != nil {
 		return w.Gang
 	}
 	return ""

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,9 +56,11 @@ func (c *Controller) MakeWay(ctx context.Context, to Stopper) error {
 func (c *Controller) stopVictims(ctx context.Context, to Stopper, stopped map[psg.RequestID]time.Time) error {
 	var orders []psg.Order
 	c.view(func(s *ledger.State) {
+		var claims []*psg.Placement
 		for _, id := range s.Waiting() {
-			orders = append(orders, stops(s, s.Ask(id).Placement)...)
+			claims = append(claims, s.Ask(id).Placement)
 		}
+		orders = stops(s, claims...)
 	})
 	due := map[psg.RequestID]time.Time{}
 	for _, order := range orders {
@@ -94,24 +97,43 @@ func (c *Controller) inWay(victim psg.RequestID) (claimed bool) {
 }
 
 // wayMade grants the room of those for whom all others have made way, and gives
-// up where that can no longer be, or took too long.
+// up where that can no longer be, or took too long: for a gang as a whole.
 func (c *Controller) wayMade(now time.Time) []psg.Delta {
 	var deltas []psg.Delta
-	for _, id := range c.state.Waiting() {
+	waiting := c.state.Waiting()
+	vain, together := map[psg.RequestID]string{}, map[psg.GangID]string{}
+	for _, id := range waiting {
+		p := c.state.Ask(id).Placement
+		vain[id] = c.inVain(p, now)
+		if gang := c.gang(p.Ask.Workload); gang != "" && together[gang] == "" {
+			together[gang] = vain[id]
+		}
+	}
+	for _, id := range waiting {
 		p := *c.state.Ask(id).Placement
-		left, node := c.state.InWay(&p), c.state.Node(p.Node)
+		why := cmp.Or(vain[id], together[c.gang(p.Ask.Workload)])
 		switch {
-		case !c.ownerWaits(id):
-			deltas = append(deltas, giveUp(p.Ask, "whoever needed it has a place, or has ended", now))
-		case node == nil || !node.Ready:
-			deltas = append(deltas, giveUp(p.Ask, fmt.Sprintf("node %s is not ready", p.Node), now))
-		case len(left) == 0:
+		case why != "":
+			deltas = append(deltas, giveUp(p.Ask, why, now))
+		case len(c.state.InWay(&p)) == 0:
 			deltas = append(deltas, psg.Placed{Placement: cleared(p, now)})
-		case !now.Before(p.Expires):
-			deltas = append(deltas, giveUp(p.Ask, fmt.Sprintf("%s did not end within %s", left[0], preemptWithin), now))
 		}
 	}
 	return deltas
+}
+
+// inVain says why it is of no use that others make way for a placement, or "".
+func (c *Controller) inVain(p *psg.Placement, now time.Time) string {
+	left, node := c.state.InWay(p), c.state.Node(p.Node)
+	switch {
+	case !c.ownerWaits(p.Ask.ID):
+		return "whoever needed it has a place, or has ended"
+	case node == nil || !node.Ready:
+		return fmt.Sprintf("node %s is not ready", p.Node)
+	case len(left) > 0 && !now.Before(p.Expires):
+		return fmt.Sprintf("%s did not end within %s", left[0], preemptWithin)
+	}
+	return ""
 }
 
 // ownerWaits reports whether room that is held on behalf of another ask is of use to
@@ -164,6 +186,6 @@ func hasPrefix(id psg.RequestID, prefix string) bool { return strings.HasPrefix(
 func waitsFor(p *psg.Placement) *psg.Refusal {
 	return &psg.Refusal{
 		Ask: p.Ask.ID, State: psg.Queued, Node: p.Node,
-		Summary: fmt.Sprintf("room is being made on %s: %d of lower priority end there", p.Node, len(p.Victims)),
+		Summary: fmt.Sprintf("room is being made on %s: %d of lower priority end for it", p.Node, len(p.Victims)),
 	}
 }

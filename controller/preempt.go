@@ -3,6 +3,8 @@ package controller
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +40,8 @@ type preempt struct {
 // which is held beside theirs until the last of them is gone; only then it is
 // granted. If they do not end in time, or the node is lost, the ask waits again
 // as before. Where the room is on another node than the one where the ask's
-// allocation waits, it is reserved for one that is started there.
+// allocation waits, it is reserved for one that is started there. For an ask of a
+// gang all that is for the whole gang: each of it waits for all who end.
 //
 // It returns the stops that are under way, none for an ask that has a place or
 // could have one as it is, or why nobody can make way. Calling it again changes
@@ -69,7 +72,7 @@ func (c *Controller) Preempt(ctx context.Context, ask psg.RequestID, node psg.No
 		}
 	}
 	var orders []psg.Order
-	c.view(func(s *ledger.State) { orders = stops(s, claimOf(s, ask)) })
+	c.view(func(s *ledger.State) { orders = stops(s, claimsOf(s, ask)...) })
 	return orders, nil, nil
 }
 
@@ -97,28 +100,40 @@ func claimant(id psg.RequestID) (owner psg.RequestID, claims bool) {
 	return psg.RequestID(rest[:end]), true
 }
 
-// claimOf returns the placement that waits for others on behalf of an ask.
-func claimOf(s *ledger.State, ask psg.RequestID) *psg.Placement {
+// claimsOf returns the placements that wait for others on behalf of an ask, or of
+// others of its gang.
+func claimsOf(s *ledger.State, ask psg.RequestID) []*psg.Placement {
+	var claims []*psg.Placement
+	gang := psg.GangID("")
+	if status := s.Ask(ask); status != nil {
+		gang = gangOf(s, status.Ask.Workload)
+	}
 	for _, id := range s.Waiting() {
-		if owner, claims := claimant(id); id == ask || claims && owner == ask {
-			return s.Ask(id).Placement
+		p := s.Ask(id).Placement
+		owner, steers := claimant(id)
+		if id == ask || steers && owner == ask || gang != "" && gangOf(s, p.Ask.Workload) == gang {
+			claims = append(claims, p)
 		}
 	}
-	return nil
+	return claims
 }
 
-// stops are the orders for those who are yet to make way for a placement.
-func stops(s *ledger.State, p *psg.Placement) []psg.Order {
+// stops are the orders for those who are yet to make way for placements, each once.
+func stops(s *ledger.State, claims ...*psg.Placement) []psg.Order {
 	var orders []psg.Order
-	if p == nil {
-		return nil
-	}
-	for _, id := range s.InWay(p) {
-		victim := s.Ask(id)
-		orders = append(orders, psg.Order{
-			Kind: psg.Stop, Epoch: s.Epoch(), Sequence: s.Ask(p.Ask.ID).Sequence,
-			Ask: id, Workload: victim.Ask.Workload, Alloc: victim.Ask.Alloc, Node: victim.Placement.Node,
-		})
+	stopped := map[psg.RequestID]bool{}
+	for _, p := range claims {
+		for _, id := range s.InWay(p) {
+			if stopped[id] {
+				continue
+			}
+			stopped[id] = true
+			victim := s.Ask(id)
+			orders = append(orders, psg.Order{
+				Kind: psg.Stop, Epoch: s.Epoch(), Sequence: s.Ask(p.Ask.ID).Sequence,
+				Ask: id, Workload: victim.Ask.Workload, Alloc: victim.Ask.Alloc, Node: victim.Placement.Node,
+			})
+		}
 	}
 	return orders
 }
@@ -134,7 +149,7 @@ func (c *Controller) decidePreempt(ctx context.Context, want *preempt, now time.
 	case status.Over():
 		want.wrong = fmt.Errorf("ask %q is %s: %w", want.ask, status.State, psg.ErrInvalid)
 		return nil, nil
-	case status.Placement != nil || claimOf(c.state, want.ask) != nil:
+	case status.Placement != nil || len(claimsOf(c.state, want.ask)) > 0:
 		return nil, nil // it has a place, or is to have one
 	}
 	found, refused, err := c.searchVictims(ctx, status, want, now)
@@ -148,7 +163,7 @@ func (c *Controller) decidePreempt(ctx context.Context, want *preempt, now time.
 		c.dirty = true
 		return nil, nil // it has room as it is: the next cycle places it
 	}
-	return c.claim(status, found, want, now), nil
+	return c.claim(found, want, now), nil
 }
 
 // searchVictims asks the engine, under the rulings on all who might make way,
@@ -156,15 +171,16 @@ func (c *Controller) decidePreempt(ctx context.Context, want *preempt, now time.
 func (c *Controller) searchVictims(ctx context.Context, status *psg.AskStatus, want *preempt, now time.Time) (placement.Preemption, *psg.Refusal, error) {
 	var none placement.Preemption
 	view, policy := c.freeze(now), c.policy()
-	rulings, err := rule(ctx, policy, affected(view, status.Ask), view)
+	asks := c.gangAsks(status.Ask)
+	rulings, err := rule(ctx, policy, affected(view, asks), view)
 	if err != nil {
 		return none, nil, err
 	}
-	c.bind(c.engine, policy, rulings, []psg.Ask{status.Ask}, view, now)
+	c.bind(c.engine, policy, rulings, asks, view, now)
 	found, refused := c.engine.Preempt(placement.Problem{
 		Now: now, Seed: c.state.Sequence(), Rulings: rulings, Rows: rows(view),
 		Stop: within(searchFor),
-	}, placement.Sacrifice{Ask: status.Ask, Node: want.node, Most: want.most})
+	}, placement.Sacrifice{Ask: status.Ask, Gang: asks, Node: want.node, Most: want.most})
 	if refused != nil || len(found.Victims) == 0 {
 		return found, refused, nil
 	}
@@ -172,64 +188,78 @@ func (c *Controller) searchVictims(ctx context.Context, status *psg.AskStatus, w
 	for _, victim := range found.Victims {
 		sequel.Free(victim.Ask.ID)
 	}
-	unit := []psg.Placement{found.Placement}
-	reasons, err := admitAll(ctx, sequel, unit, view)
+	reasons, err := admitAll(ctx, sequel, found.Placements, view)
 	if err != nil {
 		return none, nil, err
 	}
 	if len(reasons) > 0 {
-		return none, &deniedAfter(unit, reasons)[0], nil
+		return none, &deniedAfter([]psg.Placement{{Ask: status.Ask, Node: found.Placements[0].Node}}, reasons)[0], nil
 	}
-	audited(unit, rulings, view)
-	found.Placement = unit[0]
+	audited(found.Placements, rulings, view)
 	return found, nil, nil
 }
 
-// affected are an ask and those of the placements that it may drive out by their
-// priority.
-func affected(view *psg.Snapshot, ask psg.Ask) []psg.Ask {
-	asks := []psg.Ask{ask}
-	preemptor := view.Workload(ask.Workload)
-	if preemptor == nil {
-		return asks
+// gangAsks are an ask and all others of its gang that wait.
+func (c *Controller) gangAsks(ask psg.Ask) []psg.Ask {
+	gang := c.gang(ask.Workload)
+	if gang == "" {
+		return []psg.Ask{ask}
 	}
+	return slices.DeleteFunc(c.state.Pending(), func(a psg.Ask) bool { return c.gang(a.Workload) != gang })
+}
+
+// affected are asks that wait and those of the placements that they may drive out
+// by their priority.
+func affected(view *psg.Snapshot, asks []psg.Ask) []psg.Ask {
+	highest := math.MinInt
+	for _, ask := range asks {
+		if w := view.Workload(ask.Workload); w != nil {
+			highest = max(highest, w.Priority)
+		}
+	}
+	asks = slices.Clip(asks)
 	for p := range view.Placements.All() {
 		w := view.Workload(p.Ask.Workload)
-		if w != nil && w.Preemptible && w.Priority < preemptor.Priority {
+		if w != nil && w.Preemptible && w.Priority < highest {
 			asks = append(asks, p.Ask)
 		}
 	}
 	return asks
 }
 
-// claim turns what the engine found into deltas: the room under the ask's own ID,
-// or, on another node than its allocation's, under one of steering.
-func (c *Controller) claim(status *psg.AskStatus, found placement.Preemption, want *preempt, now time.Time) []psg.Delta {
-	p := found.Placement
-	var deltas []psg.Delta
-	if status.Ask.Node != "" && status.Ask.Node != p.Node {
-		p.Ask = psg.Ask{
-			ID:       psg.RequestID(fmt.Sprint(claimPrefix(status.Ask.ID), c.state.Sequence())),
-			Workload: status.Ask.Workload, Node: p.Node, At: now, Hold: steerHold,
+// claim turns what the engine found into deltas: the room under each ask's own ID,
+// or, where its allocation is not to start there at once, under one of steering.
+func (c *Controller) claim(found placement.Preemption, want *preempt, now time.Time) []psg.Delta {
+	var asked, placed []psg.Delta
+	for _, p := range found.Placements {
+		gang := c.gang(p.Ask.Workload)
+		if waits := p.Ask.Node; waits != "" && (waits != p.Node || gang != "") { // a gang starts together, in a cycle to come
+			p.Ask = psg.Ask{
+				ID:       psg.RequestID(fmt.Sprint(claimPrefix(p.Ask.ID), c.state.Sequence())),
+				Workload: p.Ask.Workload, Node: p.Node, At: now, Hold: steerHold,
+			}
+			asked = append(asked, psg.Asked{Ask: p.Ask})
 		}
-		deltas = append(deltas, psg.Asked{Ask: p.Ask})
-	}
-	p.State, p.Since, p.Expires = psg.Reserved, now, now.Add(preemptWithin)
-	for _, victim := range found.Victims {
-		p.Victims = append(p.Victims, victim.Ask.ID)
-	}
-	deltas = append(deltas, psg.Placed{Placement: p})
-	for _, d := range deltas {
-		if err := c.log.Check(d); err != nil {
-			want.wrong = err
-			return nil
+		p.State, p.Since, p.Expires = psg.Reserved, now, now.Add(preemptWithin)
+		for _, victim := range found.Victims {
+			p.Victims = append(p.Victims, victim.Ask.ID)
 		}
+		placed = append(placed, psg.Placed{Placement: p})
+	}
+	deltas := slices.Concat(asked, placed)
+	if err := c.log.Check(deltas...); err != nil {
+		want.wrong = err
+		return nil
 	}
 	admission := c.state.Admission()
-	admission.Ask(p.Ask)
-	if err := admission.Admit(psg.Placed{Placement: p}); err != nil {
-		want.wrong = fmt.Errorf("engine and ledger disagree: %w", err)
-		return nil
+	for _, d := range asked {
+		admission.Ask(d.(psg.Asked).Ask)
+	}
+	for _, d := range placed {
+		if err := admission.Admit(d); err != nil {
+			want.wrong = fmt.Errorf("engine and ledger disagree: %w", err)
+			return nil
+		}
 	}
 	return deltas
 }

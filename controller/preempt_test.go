@@ -95,7 +95,7 @@ func TestPreempt_StopsThenGrants(t *testing.T) {
 		t.Fatalf("%+v, want two stops", got)
 	}
 	order, _ := orderFor(w.Controller.state.Ask("u1"), 1)
-	if order.Kind != psg.Wait || !strings.Contains(order.Refusal.Summary, "room is being made on n1: 2 of lower priority end there") {
+	if order.Kind != psg.Wait || !strings.Contains(order.Refusal.Summary, "room is being made on n1: 2 of lower priority end for it") {
 		t.Fatalf("before they have ended: %+v %+v", order, order.Refusal)
 	}
 	nomad := &director{}

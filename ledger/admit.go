@@ -68,7 +68,7 @@ func (a *Admission) place(p *psg.Placement) error {
 		return nil
 	}
 	if old != nil && old.Waits() {
-		if left := inWay(old, a.placement); len(left) > 0 {
+		if left := a.state.inWay(old, a.placement); len(left) > 0 {
 			return fmt.Errorf("ask %q on node %q: %q has yet to make way", p.Ask.ID, p.Node, left[0])
 		}
 		if holdsSame(old, p) {

@@ -150,3 +150,70 @@ func TestAudit_NamesVictims(t *testing.T) {
 		t.Errorf("entries %+v", entries)
 	}
 }
+
+// gang is two asks of a gang, one that is of none, and two nodes of which each is
+// full of one placement.
+func gang(t *testing.T) *State {
+	t.Helper()
+	s := led(t, node("n", 100), node("m", 100))
+	members := psg.Workload{ID: ask("p1").Workload, Type: psg.Service, Count: 2, Gang: "g"}
+	mustApply(t, s, psg.WorkloadChanged{Workload: members}, psg.Asked{Ask: ask("v1")}, psg.Asked{Ask: ask("v2")},
+		psg.Asked{Ask: ask("p1")}, psg.Asked{Ask: ask("p2")}, psg.Asked{Ask: ofNone()},
+		psg.Placed{Placement: granted("v1", "n", 100)}, psg.Placed{Placement: granted("v2", "m", 100)})
+	return s
+}
+
+func ofNone() psg.Ask {
+	other := ask("p3")
+	other.Workload.Job += "-other"
+	return other
+}
+
+func TestClaim_MembersOfOneGangWaitForTheSame(t *testing.T) {
+	s := gang(t)
+	stranger := claiming("p3", "n", 10, "v1")
+	stranger.Ask = ofNone()
+	together := s.Admission()
+	for _, id := range []psg.RequestID{"p1", "p2"} {
+		if err := together.Admit(psg.Placed{Placement: claiming(id, "n", 50, "v1")}); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	if err := together.Admit(psg.Placed{Placement: stranger}); err == nil || !strings.Contains(err.Error(), "already") {
+		t.Errorf("another takes the same victim: %v", err)
+	}
+	mustApply(t, s, psg.Placed{Placement: claiming("p2", "n", 50, "v1")}, psg.Placed{Placement: claiming("p1", "n", 50, "v1")})
+	if by, _ := s.ClaimedBy("v1"); by != "p1" {
+		t.Errorf("v1 makes way for %q, want the first by ID", by)
+	}
+	mustApply(t, s, psg.Refused{Refusal: psg.Refusal{Ask: "p1", State: psg.Queued, Summary: "given up"}, At: start})
+	if by, _ := s.ClaimedBy("v1"); by != "p2" {
+		t.Errorf("once p1 has given up, v1 makes way for %q", by)
+	}
+	mustApply(t, s, psg.Placed{Placement: claiming("p1", "n", 50, "v1")}, freed("v1"),
+		psg.Placed{Placement: granted("p1", "n", 50)}, psg.Placed{Placement: granted("p2", "n", 50)})
+	if used := s.held["n"].request[psg.CPU]; used != 100 || len(s.Waiting()) > 0 {
+		t.Errorf("%d MHz are held, %q wait", used, s.Waiting())
+	}
+	if _, claimed := s.ClaimedBy("v1"); claimed {
+		t.Error("v1 is claimed still")
+	}
+}
+
+func TestClaim_GangWaitsForTheVictimsOnAllItsNodes(t *testing.T) {
+	s := gang(t)
+	mustApply(t, s, psg.Placed{Placement: claiming("p1", "n", 100, "v1", "v2")}, psg.Placed{Placement: claiming("p2", "m", 100, "v1", "v2")}, freed("v1"))
+	if left := s.InWay(s.Ask("p1").Placement); !reflect.DeepEqual(left, []psg.RequestID{"v2"}) {
+		t.Errorf("in the way of p1: %q", left)
+	}
+	early := s.Admission().Admit(psg.Placed{Placement: granted("p1", "n", 100)})
+	if early == nil || !strings.Contains(early.Error(), `"v2" has yet to make way`) {
+		t.Errorf("half of the gang is placed: %v", early)
+	}
+	mustApply(t, s, freed("v2"), psg.Placed{Placement: granted("p1", "n", 100)}, psg.Placed{Placement: granted("p2", "m", 100)})
+	alone := claiming("p3", "n", 10, "p2")
+	alone.Ask = ofNone()
+	if err := s.Admission().Admit(psg.Placed{Placement: alone}); err == nil || !strings.Contains(err.Error(), "is not there") {
+		t.Errorf("one that is of no gang waits for who is elsewhere: %v", err)
+	}
+}

@@ -32,11 +32,11 @@ type State struct {
 	asks      map[psg.RequestID]*psg.AskStatus // replaced, never changed: images and snapshots share them
 	pending   map[psg.RequestID]*psg.AskStatus // the asks that still want a place
 	held      map[psg.NodeID]*holdings
-	over      []*psg.AskStatus                // asks that are over, oldest first; at most Remembered
-	expiring  map[psg.RequestID]struct{}      // the asks whose placement expires by itself
-	waiting   map[psg.RequestID]struct{}      // the asks whose placement waits for others to make way
-	claims    map[psg.RequestID]psg.RequestID // those others, and for whom they do
-	jobs      map[psg.JobID]*job              // those with a workload, or an ask that is not over
+	over      []*psg.AskStatus                  // asks that are over, oldest first; at most Remembered
+	expiring  map[psg.RequestID]struct{}        // the asks whose placement expires by itself
+	waiting   map[psg.RequestID]struct{}        // the asks whose placement waits for others to make way
+	claims    map[psg.RequestID][]psg.RequestID // those others, and for whom they do, by ID
+	jobs      map[psg.JobID]*job                // those with a workload, or an ask that is not over
 
 	view     psg.Snapshot // the last one made, whose slices others hold
 	standing psg.Statuses // as of then: the asks that are not over
@@ -53,7 +53,7 @@ func New() *State {
 		held:      map[psg.NodeID]*holdings{},
 		expiring:  map[psg.RequestID]struct{}{},
 		waiting:   map[psg.RequestID]struct{}{},
-		claims:    map[psg.RequestID]psg.RequestID{},
+		claims:    map[psg.RequestID][]psg.RequestID{},
 		jobs:      map[psg.JobID]*job{},
 		changed:   newChanges(),
 	}

@@ -87,7 +87,7 @@ func (e *Engine) book(h *held, n *node) {
 		h.workload.ahead++
 	}
 	for _, victim := range h.placement.Victims {
-		e.claims[victim] = h.placement.Ask.ID
+		bump(e.claims, victim, 1)
 	}
 	if n != nil {
 		e.attach(h, n)
@@ -111,8 +111,13 @@ func (e *Engine) strike(h *held) {
 	if h.placement.Ask.Alloc == "" {
 		h.workload.ahead--
 	}
+	e.unclaim(h)
+}
+
+// unclaim lets those go on who were to make way for a placement.
+func (e *Engine) unclaim(h *held) {
 	for _, victim := range h.placement.Victims {
-		delete(e.claims, victim)
+		bump(e.claims, victim, -1)
 	}
 }
 

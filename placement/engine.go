@@ -30,7 +30,7 @@ type Engine struct {
 	jobs        map[jobID]*job
 	gangs       map[psg.GangID]map[psg.WorkloadID]*workload
 	held        map[psg.RequestID]*held
-	claims      map[psg.RequestID]psg.RequestID        // placements that make way, and for whom
+	claims      map[psg.RequestID]int                  // placements that make way, and for how many
 	strays      map[psg.NodeID]map[psg.RequestID]*held // placements on nodes not known
 	limitTotals []int
 	demands     demands
@@ -57,7 +57,7 @@ func New(cfg Config) *Engine {
 		jobs:        make(map[jobID]*job),
 		gangs:       make(map[psg.GangID]map[psg.WorkloadID]*workload),
 		held:        make(map[psg.RequestID]*held),
-		claims:      make(map[psg.RequestID]psg.RequestID),
+		claims:      make(map[psg.RequestID]int),
 		strays:      make(map[psg.NodeID]map[psg.RequestID]*held),
 		limitTotals: make([]int, len(cfg.Limits)),
 		demands:     demands{counts: make(map[demandKey]*demandCount)},
@@ -256,9 +256,7 @@ func (e *Engine) moved(d psg.Moved) {
 		if d.State != psg.Running {
 			return // until the others have made way
 		}
-		for _, victim := range h.placement.Victims {
-			delete(e.claims, victim)
-		}
+		e.unclaim(h)
 		h.placement.Victims = nil
 	}
 	h.placement.State, h.placement.Since = d.State, d.At

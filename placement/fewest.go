@@ -16,14 +16,13 @@ func (s *solver) fewest(c *class, n *node, may []*held, most int) (sacrifice, bo
 	if _, ok := s.fitsWithout(c, n, may...); !ok {
 		return sacrifice{}, false
 	}
-	search := setSearch{solver: s, class: c, node: n, may: may, left: maxSets}
-	for size := 1; size <= min(most, len(may)); size++ {
-		if search.of(size, 0, len(may)); search.found || search.left == 0 {
-			break
-		}
+	fits := func(victims []*held) bool {
+		_, ok := s.fitsWithout(c, n, victims...)
+		return ok
 	}
-	if !search.found && search.left == 0 {
-		set := s.pruned(c, n, may)
+	search := setSearch{solver: s, fits: fits, may: may, left: maxSets}
+	if search.upTo(most); !search.found && search.left == 0 {
+		set := pruned(may, fits)
 		search.best, search.found = weighed(set), len(set) <= most
 	}
 	return search.best, search.found
@@ -33,13 +32,19 @@ func (s *solver) fewest(c *class, n *node, may []*held, most int) (sacrifice, bo
 // member, so that once one is found only those as high can be better.
 type setSearch struct {
 	*solver
-	class *class
-	node  *node
+	fits  func(victims []*held) bool
 	may   []*held // by priority
 	taken []*held // the higher members of the set in hand
 	left  int     // sets yet to be tried
 	best  sacrifice
 	found bool
+}
+
+// upTo looks for the best of the smallest sets that do, up to a size.
+func (s *setSearch) upTo(most int) {
+	for size := 1; size <= min(most, len(s.may)) && !s.found && s.left > 0; size++ {
+		s.of(size, 0, len(s.may))
+	}
 }
 
 // of completes the set in hand by so many more, the highest of them from first
@@ -68,8 +73,7 @@ func (s *setSearch) of(size, first, below int) {
 }
 
 func (s *setSearch) try() {
-	s.left--
-	if _, ok := s.fitsWithout(s.class, s.node, s.taken...); !ok {
+	if s.left--; !s.fits(s.taken) {
 		return
 	}
 	next := weighed(slices.Clone(s.taken))
@@ -78,10 +82,22 @@ func (s *setSearch) try() {
 	}
 }
 
+// pruned gives back, the last first, whatever of a set need not go after all: no
+// part of what is left does.
+func pruned(set []*held, fits func([]*held) bool) []*held {
+	set = slices.Clone(set)
+	for i := len(set) - 1; i >= 0; i-- {
+		if without := slices.Delete(slices.Clone(set), i, i+1); fits(without) {
+			set = without
+		}
+	}
+	return set
+}
+
 // interchangeable reports whether two placements free the same.
 func interchangeable(a, b *held) bool {
 	p, q := &a.placement, &b.placement
-	return a.workload == b.workload && p.Request == q.Request && len(p.Devices)+len(q.Devices)+len(p.Ports)+len(q.Ports) == 0
+	return a.workload == b.workload && a.node == b.node && p.Request == q.Request && len(p.Devices)+len(q.Devices)+len(p.Ports)+len(q.Ports) == 0
 }
 
 func weighed(victims []*held) sacrifice {

@@ -8,16 +8,17 @@ import (
 	"github.com/psgrid/psg"
 )
 
-// Preemption is which placements must end for an ask to fit, and where it goes
-// then.
+// Preemption is which placements must end for an ask or its gang to fit, and
+// where they go then.
 type Preemption struct {
-	Placement psg.Placement   // of the ask, once the victims are gone
-	Victims   []psg.Placement // by ID; none for an ask that fits as it is
+	Placements []psg.Placement // once the victims are gone: of the ask, or of each of its gang
+	Victims    []psg.Placement // by ID; none for what fits as it is
 }
 
-// Sacrifice is what Preempt may do for one ask.
+// Sacrifice is what Preempt may do for one ask, or for the gang that it is of.
 type Sacrifice struct {
 	Ask  psg.Ask
+	Gang []psg.Ask  // of a gang: all its asks that wait
 	Node psg.NodeID // where the room is to be made; empty means anywhere
 	Most int        // victims; 0 means any number
 }
@@ -33,9 +34,12 @@ type Sacrifice struct {
 // one that waits for others itself.
 //
 // Sets are tried exhaustively up to a bound on each node; beyond it the set is
-// one of which no part would do. A gang is not helped: one instance's room would
-// be taken in vain.
+// one of which no part would do. A gang is helped as a whole or not at all: see
+// preemptGang.
 func (e *Engine) Preempt(p Problem, want Sacrifice) (Preemption, *psg.Refusal) {
+	if w, known := e.workloads[want.Ask.Workload]; known && w.spec.Gang != "" {
+		return e.preemptGang(p, want, w.spec.Gang)
+	}
 	ask := want.Ask
 	ask.Node = want.Node
 	p.Asks = []psg.Ask{ask}
@@ -44,13 +48,11 @@ func (e *Engine) Preempt(p Problem, want Sacrifice) (Preemption, *psg.Refusal) {
 	w, c := s.admit(0)
 	switch a := &s.answers[0]; {
 	case c == nil && a.placement != nil:
-		return Preemption{Placement: *a.placement}, nil
+		return Preemption{Placements: []psg.Placement{*a.placement}}, nil
 	case c == nil:
 		return Preemption{}, a.refusal
-	case w.spec.Gang != "":
-		return Preemption{}, refusal(ask.ID, "preemption", fmt.Sprintf("nobody makes way for one instance of gang %s alone", w.spec.Gang))
 	case s.place(0, w, c):
-		return Preemption{Placement: *s.answers[0].placement}, nil
+		return Preemption{Placements: []psg.Placement{*s.answers[0].placement}}, nil
 	}
 	best, ok := s.cheapestVictims(want, w, c)
 	if !ok {
@@ -63,12 +65,17 @@ func (e *Engine) Preempt(p Problem, want Sacrifice) (Preemption, *psg.Refusal) {
 		s.strike(v)
 	}
 	s.grant(0, c, best.at, nil)
-	found := Preemption{Placement: *s.answers[0].placement}
-	found.Placement.Ask = want.Ask
-	for _, v := range best.victims {
-		found.Victims = append(found.Victims, v.placement)
+	placed := *s.answers[0].placement
+	placed.Ask = want.Ask
+	return Preemption{[]psg.Placement{placed}, placementsOf(best.victims)}, nil
+}
+
+func placementsOf(victims []*held) []psg.Placement {
+	list := make([]psg.Placement, len(victims))
+	for i, v := range victims {
+		list[i] = v.placement
 	}
-	return found, nil
+	return list
 }
 
 func refusal(ask psg.RequestID, source, text string) *psg.Refusal {
@@ -107,20 +114,28 @@ func (s *solver) cheapestVictims(want Sacrifice, w *workload, c *class) (best sa
 		if ok {
 			most = len(best.victims)
 		}
-		next, found := s.fewest(c, n, s.lesser(n, w), most)
+		next, found := s.offer(w, c, n, most)
 		if !found {
 			continue
 		}
 		if n.spec.ID != want.Ask.Node {
 			next.away = 1
 		}
-		slices.SortFunc(next.victims, byID)
-		next.at, _ = s.fitsWithout(c, n, next.victims...)
 		if !ok || s.e.cheaper(&next, &best) {
 			best, ok = next, true
 		}
 	}
 	return best, ok
+}
+
+// offer is what a node asks for a place: the cheapest set, of so many at most.
+func (s *solver) offer(w *workload, c *class, n *node, most int) (sacrifice, bool) {
+	next, found := s.fewest(c, n, s.lesser(n, w), most)
+	if found {
+		slices.SortFunc(next.victims, byID)
+		next.at, _ = s.fitsWithout(c, n, next.victims...)
+	}
+	return next, found
 }
 
 func (e *Engine) cheaper(a, b *sacrifice) bool {

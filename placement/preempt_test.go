@@ -115,7 +115,7 @@ func TestPreempt_NobodyMakesWayTwice(t *testing.T) {
 	if refused != nil {
 		t.Fatal(refused.Summary)
 	}
-	claim := found.Placement
+	claim := found.Placements[0]
 	claim.State, claim.Victims = psg.Reserved, []psg.RequestID{"l1"}
 	c.Apply(psg.Placed{Placement: claim})
 	if again, refused := c.Preempt(Problem{Now: at, Rows: c.rows}, Sacrifice{Ask: asks[1]}); refused == nil {
@@ -129,6 +129,7 @@ func TestPreempt_NobodyMakesWayTwice(t *testing.T) {
 func TestPreempt_SaysWhyNot(t *testing.T) {
 	low, equal, urgent, gang := plainWorkload("low", 2), plainWorkload("equal", 1), plainWorkload("urgent", 1), plainWorkload("gang", 2)
 	low.Priority, low.Preemptible, equal.Preemptible, gang.Gang = 1, true, true, "g"
+	pair := asksFor(gang, 2)
 	low.Request[psg.CPU], equal.Request[psg.CPU] = 2000, 4000
 	urgent.Request[psg.CPU], gang.Request[psg.CPU] = 4000, 4000
 	c := newCluster(Config{}, low, equal, urgent, gang, plainNode("n1"), plainNode("n2"))
@@ -136,9 +137,10 @@ func TestPreempt_SaysWhyNot(t *testing.T) {
 	for want, ask := range map[string]Sacrifice{
 		"preemption: it takes 2 victims, on n1, and at most 1 are allowed":                                              {Ask: asksFor(urgent, 1)[0], Most: 1},
 		"preemption: it would not fit n2, whatever of lower priority that is preemptible and not protected ended there": {Ask: asksFor(urgent, 1)[0], Node: "n2"},
-		"preemption: node n9 is not known":                              {Ask: asksFor(urgent, 1)[0], Node: "n9"},
-		"preemption: nobody makes way for one instance of gang g alone": {Ask: asksFor(gang, 1)[0]},
-		"workload: not known yet":                                       {Ask: psg.Ask{ID: "x", Workload: psg.WorkloadID{Job: "none"}}},
+		"preemption: node n9 is not known":                                                                                  {Ask: asksFor(urgent, 1)[0], Node: "n9"},
+		"preemption: gang g is not complete: default/gang/main has 1 of 2 instances":                                        {Ask: pair[0], Gang: pair[:1]},
+		"preemption: not all 2 of gang g would fit, whatever of lower priority that is preemptible and not protected ended": {Ask: pair[0], Gang: pair},
+		"workload: not known yet": {Ask: psg.Ask{ID: "x", Workload: psg.WorkloadID{Job: "none"}}},
 	} {
 		if _, refused := c.Preempt(Problem{Now: at, Rows: c.rows}, ask); refused == nil || refused.Summary != want {
 			t.Errorf("%+v, want %q", refused, want)
@@ -177,7 +179,7 @@ func TestPreempt_NeverGoesInCircles(t *testing.T) {
 		for _, v := range found.Victims {
 			c.Apply(psg.Freed{Ask: v.Ask.ID, State: psg.Released, At: at})
 		}
-		c.Apply(psg.Placed{Placement: found.Placement})
+		c.Apply(psg.Placed{Placement: found.Placements[0]})
 		holds, steps = next, steps+1
 	}
 	if steps == 0 || steps > 2 {

@@ -2,7 +2,6 @@ package placement
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/psgrid/psg"
 )
@@ -47,20 +46,10 @@ func (s *solver) smallest(c *class, n *node, may []*held) []*held {
 			}
 		}
 	}
-	return s.pruned(c, n, may)
-}
-
-// pruned takes all that may go and gives back, the last first, whatever need
-// not go after all. The set is minimal: no part of it suffices.
-func (s *solver) pruned(c *class, n *node, may []*held) []*held {
-	set := slices.Clone(may)
-	for i := len(set) - 1; i >= 0; i-- {
-		without := slices.Delete(slices.Clone(set), i, i+1)
-		if _, ok := s.fitsWithout(c, n, without...); ok {
-			set = without
-		}
-	}
-	return set
+	return pruned(may, func(victims []*held) bool {
+		_, ok := s.fitsWithout(c, n, victims...)
+		return ok
+	})
 }
 
 // suits reports whether the node could take the class if it held nothing.

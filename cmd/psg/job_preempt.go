@@ -59,6 +59,9 @@ kill_timeout to end, and Nomad starts another in its place, which waits. The roo
 is held for the job from the moment this is decided. 'psg job explain' says
 beforehand which one would have to end, where one is enough.
 
+A gang gets room for all its instances or for none: what is stopped for one is
+stopped for all of it, and -max-victims is for them together.
+
 Fails if an instance could not be helped.`,
 		define: func(flags *flag.FlagSet) {
 			out.define(flags)
@@ -105,7 +108,7 @@ Fails if an instance could not be helped.`,
 }
 
 func listPreempted(w io.Writer, answers []preempted) error {
-	p := &printer{w: w}
+	p, told := &printer{w: w}, map[psg.AllocID]bool{}
 	if len(answers) == 0 {
 		p.line("no instance is queued")
 	}
@@ -117,7 +120,10 @@ func listPreempted(w io.Writer, answers []preempted) error {
 			p.line("%s\thas room as it is", answer.Ask)
 		}
 		for _, order := range answer.Orders {
-			p.line("%s\tstops %s of %s on %s", answer.Ask, order.Alloc, order.Workload, order.Node)
+			if !told[order.Alloc] { // for another of its gang
+				p.line("%s\tstops %s of %s on %s", answer.Ask, order.Alloc, order.Workload, order.Node)
+			}
+			told[order.Alloc] = true
 		}
 	}
 	return p.err

@@ -1,0 +1,233 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/psgrid/psg"
+)
+
+// allFit tries every way to put so many instances on the nodes.
+func (w *world) allFit(d psg.Workload, n int) bool {
+	if n == 0 {
+		return true
+	}
+	before := w.placements
+	defer func() { w.placements = before }()
+	for _, node := range w.nodes {
+		if w.fits(d, node) {
+			one := psg.Placement{Ask: psg.Ask{ID: psg.RequestID(fmt.Sprint("member-", n)), Workload: d.ID}, Node: node.ID, Request: d.Request}
+			if w.placements = append(slices.Clone(before), one); w.allFit(d, n-1) {
+				return true
+			}
+			w.placements = before
+		}
+	}
+	return false
+}
+
+// cheapestForAll tries every set of victims on all nodes together.
+func (w *world) cheapestForAll(d psg.Workload, may []psg.Placement) (best cost, found bool) {
+	all := w.placements
+	defer func() { w.placements = all }()
+	for set := range 1 << len(may) {
+		var victims []psg.Placement
+		for i, p := range may {
+			if set>>i&1 == 1 {
+				victims = append(victims, p)
+			}
+		}
+		next := w.costOf(victims)
+		if found && !next.less(best) {
+			continue
+		}
+		w.placements = slices.DeleteFunc(slices.Clone(all), func(p psg.Placement) bool {
+			return slices.ContainsFunc(victims, func(v psg.Placement) bool { return v.Ask.ID == p.Ask.ID })
+		})
+		if w.allFit(d, d.Count) {
+			best, found = next, true
+		}
+	}
+	return best, found
+}
+
+// addGang registers a gang that wants more than anybody, and returns its asks.
+func (w *world) addGang(like psg.Workload) (psg.Workload, []psg.Ask) {
+	d := like
+	d.ID.Job += "-gang"
+	d.Priority, d.Ports, d.Devices, d.Gang, d.Count = 9, nil, nil, "g", 2+w.rng.IntN(2)
+	d.Request = psg.Resources{psg.CPU: int64(400 + 200*w.rng.IntN(5)), psg.Memory: int64(300 + 200*w.rng.IntN(5))}
+	w.twin.workloads[d.ID], w.denied[d.ID] = d, map[psg.NodeID]bool{}
+	w.Apply(psg.WorkloadChanged{Workload: d})
+	return d, asksFor(d, d.Count)
+}
+
+func TestPreempt_GangAgreesWithEverySetOfVictims(t *testing.T) {
+	sizes := map[int]int{}
+	for seed := range uint64(60) {
+		w := newWorld(seed)
+		for range 3 {
+			p := w.problem()
+			plan := w.Solve(p)
+			w.agree(t, p, plan)
+			for _, q := range plan.Placements {
+				w.Apply(psg.Placed{Placement: q})
+			}
+		}
+		for i, id := range w.ids() {
+			d := w.twin.workloads[id]
+			d.Preemptible, d.Priority = i%4 > 0, 1+i%5
+			w.twin.workloads[id] = d
+			w.Apply(psg.WorkloadChanged{Workload: d})
+		}
+		p := w.problem()
+		p.Asks = nil
+		for _, id := range w.ids() {
+			d, asks := w.addGang(w.twin.workloads[id])
+			var may []psg.Placement
+			for _, q := range w.placements {
+				if v := w.twin.workloads[q.Ask.Workload]; v.Preemptible && v.Priority < d.Priority {
+					may = append(may, q)
+				}
+			}
+			if len(may) <= 10 {
+				want, possible := w.cheapestForAll(d, may)
+				got, refused := w.Preempt(p, Sacrifice{Ask: asks[0], Gang: asks})
+				if (refused == nil) != possible || possible && w.costOf(got.Victims) != want {
+					t.Fatalf("seed %d, %+v: %v, victims %+v, want %+v", seed, d, refused, got.Victims, want)
+				}
+				if again, _ := w.afresh().Preempt(p, Sacrifice{Ask: asks[0], Gang: asks}); mustJSON(t, again) != mustJSON(t, got) {
+					t.Fatalf("seed %d: %s\nafresh:\n%s", seed, mustJSON(t, got), mustJSON(t, again))
+				}
+				switch {
+				case !possible:
+					sizes[-1]++
+				case len(got.Placements) != d.Count:
+					t.Fatalf("seed %d: %d of %d placed", seed, len(got.Placements), d.Count)
+				default:
+					sizes[want.count]++
+				}
+			}
+			delete(w.twin.workloads, d.ID)
+			w.Apply(psg.WorkloadGone{Workload: d.ID})
+		}
+	}
+	if sizes[-1] < 20 || sizes[1] < 20 || sizes[2] < 10 || sizes[3]+sizes[4] < 5 {
+		t.Errorf("victims %v: the test shows little", sizes)
+	}
+}
+
+// crowd is a cluster of which each node is filled by instances of low priorities,
+// and a gang that wants a whole node for each of its members.
+func crowd(nodes int) (*cluster, psg.Workload) {
+	var things []any
+	for i := range nodes {
+		things = append(things, plainNode(fmt.Sprintf("n%02d", i)))
+	}
+	gang := plainWorkload("gang", 3)
+	gang.Priority, gang.Gang, gang.Request[psg.CPU] = 90, "g", 4000
+	c := newCluster(Config{}, append(things, gang)...)
+	for i := range nodes {
+		low := plainWorkload(fmt.Sprintf("low%02d", i), 1+i%3)
+		low.Priority, low.Preemptible, low.Request[psg.CPU] = 1+i%5, true, 4000/int64(low.Count)
+		c.Apply(psg.WorkloadChanged{Workload: low})
+		for _, ask := range asksFor(low, low.Count) {
+			ask.Node = psg.NodeID(fmt.Sprintf("n%02d", i))
+			c.commit(ask)
+		}
+	}
+	return c, gang
+}
+
+func names(placements []psg.Placement) []psg.RequestID {
+	var ids []psg.RequestID
+	for _, p := range placements {
+		ids = append(ids, p.Ask.ID)
+	}
+	return ids
+}
+
+func TestPreempt_GangTakesTheFewestOfAllNodes(t *testing.T) {
+	c, gang := crowd(12)
+	asks := asksFor(gang, 3)
+	found, refused := c.Preempt(Problem{Now: at, Rows: c.rows}, Sacrifice{Ask: asks[1], Gang: asks})
+	if refused != nil {
+		t.Fatal(refused.Summary)
+	}
+	// One instance has all of n00, n03, n06 and n09, with priorities 1, 4, 2 and 5.
+	if got := names(found.Victims); !slices.Equal(got, []psg.RequestID{"low00-000", "low03-000", "low06-000"}) {
+		t.Errorf("victims %v", got)
+	}
+	if got := names(found.Placements); !slices.Equal(got, names([]psg.Placement{{Ask: asks[0]}, {Ask: asks[1]}, {Ask: asks[2]}})) {
+		t.Errorf("placements of %v", got)
+	}
+	wantPlaced(t, c.solve(asks...), 0)
+	for _, v := range found.Victims {
+		c.Apply(psg.Freed{Ask: v.Ask.ID, State: psg.Released, At: at})
+	}
+	wantPlaced(t, c.solve(asks...), 3)
+}
+
+func TestPreempt_GangSharesWhatOneVictimFrees(t *testing.T) {
+	low, gang := plainWorkload("low", 1), plainWorkload("gang", 2)
+	low.Priority, low.Preemptible, low.Request[psg.CPU] = 1, true, 4000
+	gang.Gang, gang.Request[psg.CPU] = "g", 2000
+	c := newCluster(Config{}, low, gang, plainNode("n1"))
+	wantPlaced(t, c.commit(asksFor(low, 1)...), 1)
+	asks := asksFor(gang, 2)
+	found, refused := c.Preempt(Problem{Now: at, Rows: c.rows}, Sacrifice{Ask: asks[0], Gang: asks})
+	if refused != nil || len(found.Victims) != 1 || len(found.Placements) != 2 {
+		t.Fatalf("%+v %+v", found, refused)
+	}
+	for _, claim := range found.Placements { // both wait for the same one
+		claim.State, claim.Victims = psg.Reserved, []psg.RequestID{"low-000"}
+		c.Apply(psg.Placed{Placement: claim})
+	}
+	c.Apply(psg.Freed{Ask: asks[0].ID, State: psg.Released, At: at})
+	urgent := plainWorkload("urgent", 1)
+	urgent.Priority = 99
+	c.Apply(psg.WorkloadChanged{Workload: urgent})
+	if again, refused := c.Preempt(Problem{Now: at, Rows: c.rows}, Sacrifice{Ask: asksFor(urgent, 1)[0]}); refused == nil {
+		t.Errorf("who makes way for the second still is taken again: %+v", again)
+	}
+}
+
+func TestPreempt_GangStaysWhereItWaits(t *testing.T) {
+	c, gang := crowd(12)
+	asks := asksFor(gang, 3)
+	for i := range asks {
+		asks[i].Alloc, asks[i].Node = psg.AllocID(asks[i].ID), psg.NodeID(fmt.Sprintf("n%02d", 9-3*i))
+	}
+	found, refused := c.Preempt(Problem{Now: at, Rows: c.rows}, Sacrifice{Ask: asks[0], Gang: asks})
+	if refused != nil {
+		t.Fatal(refused.Summary)
+	}
+	for i, want := range []psg.NodeID{"n00", "n06", "n03"} { // n09 has who is of higher priority
+		if p := found.Placements[i]; i > 0 && p.Node != want || p.Ask != asks[i] {
+			t.Errorf("member %d goes to %s, want %s", i, p.Node, want)
+		}
+	}
+}
+
+// TestPreempt_GangBeyondTheBoundHasAMinimalSet has more candidates than sets of
+// all sizes can be tried of.
+func TestPreempt_GangBeyondTheBoundHasAMinimalSet(t *testing.T) {
+	c, gang := crowd(60)
+	gang.Count = 30
+	c.Apply(psg.WorkloadChanged{Workload: gang})
+	asks := asksFor(gang, 30)
+	found, refused := c.Preempt(Problem{Now: at, Rows: c.rows}, Sacrifice{Ask: asks[0], Gang: asks})
+	if refused != nil {
+		t.Fatal(refused.Summary)
+	}
+	if len(found.Victims) != 20+2*10 { // of twenty nodes one each, of ten more two
+		t.Errorf("%d victims", len(found.Victims))
+	}
+	for _, v := range found.Victims {
+		c.Apply(psg.Freed{Ask: v.Ask.ID, State: psg.Released, At: at})
+	}
+	wantPlaced(t, c.solve(asks...), 30)
+	c.Apply(psg.Placed{Placement: found.Victims[7]})
+	wantPlaced(t, c.solve(asks...), 0)
+}
