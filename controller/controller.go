@@ -151,6 +151,8 @@ type Controller struct {
 	restored bool      // state holds committed records, and nothing else
 	unsaved  int       // deltas since the last image
 
+	inventories inventories // what nodes agree with, as far as that was looked at
+
 	wishes chan []psg.NodeID // where moves would pay; at most one list
 	images chan psg.Image    // to be saved; at most one
 	saver  chan struct{}     // holds a token while an image is being saved

@@ -66,6 +66,16 @@ func TestInventory_CardsThatAnAgentFindsAreHandedOut(t *testing.T) {
 	if granted := next.place(waiting.Sequence, gate(train, "a2", "n1"))[0]; granted.Kind != psg.Grant || granted.Devices[0].Device != "GPU-c" {
 		t.Errorf("order = %+v, want the card that is well again", granted)
 	}
+
+	// The node leaves and is back, while its agent has nothing new to say.
+	next.report(psg.NodeGone{Node: "n1"}, psg.NodeChanged{Node: node})
+	next.Observe(healed)
+	next.cycle()
+	next.Observe(healed)
+	next.cycle()
+	if devices := next.nodeOf("n1").Devices; len(devices) != 3 {
+		t.Errorf("after it was gone it has %+v", devices)
+	}
 }
 
 // nodeOf is a node as it is known.
