@@ -6,7 +6,8 @@ import "context"
 // cluster as those before it leave it: the Rulings that the plan was made from
 // saw the Snapshot only. It is for one goroutine.
 type Sequel interface {
-	// Free takes away what an ask holds, such as a reservation that is used.
+	// Free takes away what an ask holds, such as a reservation that is used, or what
+	// it was admitted to as a member of a gang.
 	Free(ask RequestID)
 	// Admit says what denies a placement now; none means that it is allowed, and
 	// it counts from then on. The error is only ever that ctx ended.

@@ -21,7 +21,7 @@ func (t Type) EveryNode() bool { return t == System || t == SysBatch }
 // its instances are alike. It is a value: once handed over it is not changed.
 type Workload struct {
 	ID      WorkloadID `json:"id"`
-	Version uint64     `json:"version"` // rises with each change; Nomad's JobModifyIndex
+	Version uint64     `json:"version"` // rises with each change; Nomad's JobModifyIndex; 0 for what is yet to be registered
 	Region  string     `json:"region,omitempty"`
 	Type    Type       `json:"type"`
 	Count   int        `json:"count"` // instances wanted; 0 asks for nothing

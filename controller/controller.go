@@ -153,6 +153,8 @@ type Controller struct {
 
 	inventories inventories // what nodes agree with, as far as that was looked at
 
+	previews chan struct{} // holds a token for each preview that is being made
+
 	wishes chan []psg.NodeID // where moves would pay; at most one list
 	images chan psg.Image    // to be saved; at most one
 	saver  chan struct{}     // holds a token while an image is being saved
@@ -180,6 +182,7 @@ func New(log Log, policy func() Policy, jobs Jobs, config Config) (*Controller, 
 		steers:    newSteers(),
 		evictions: evictions{news: make(chan struct{}, 1)},
 		state:     ledger.New(),
+		previews:  make(chan struct{}, maxPreviews),
 		images:    make(chan psg.Image, 1),
 		wishes:    make(chan []psg.NodeID, 1),
 		saver:     make(chan struct{}, 1),

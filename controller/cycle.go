@@ -63,24 +63,47 @@ func (c *Controller) decide(ctx context.Context, taken batch, now time.Time) ([]
 	if len(asks) == 0 {
 		return nil, c.lookForMoves(ctx, now)
 	}
-	view, policy := c.freeze(now), c.policy()
-	rulings, err := rule(ctx, policy, asks, view)
+	plan, again, err := c.choose(ctx, choice{
+		engine: c.engine, policy: c.policy(), view: c.freeze(now), now: now, seed: c.state.Sequence(), stop: within(c.config.SolveFor),
+	}, asks)
 	if err != nil {
 		return nil, err
 	}
-	c.bind(c.engine, policy, rulings, asks, view, now)
-	plan := c.engine.Solve(placement.Problem{
-		Now: now, Seed: c.state.Sequence(), Asks: asks, Rulings: rulings, Rows: rows(view), Stop: within(c.config.SolveFor),
-	})
 	if left := len(plan.Unreached); left > 0 {
-		c.dirty = true
 		c.config.Log.Warn("cycle's time was up", "asks", len(asks), "not_reached", left)
 	}
-	if plan, err = c.lawful(ctx, policy.Sequel(view), plan, view); err != nil {
-		return nil, err
-	}
-	audited(plan.Placements, rulings, view)
+	c.dirty = c.dirty || again
 	return c.decisions(plan, now), nil
+}
+
+// choice is what nodes are chosen by: to be placed on, or only to see.
+type choice struct {
+	engine *placement.Engine // knows what view shows
+	policy Policy
+	view   *psg.Snapshot
+	now    time.Time
+	seed   uint64
+	stop   func() bool
+}
+
+// choose rules on asks and chooses their nodes, of which policy allows all
+// together. It says whether more may come of choosing again on what it placed.
+func (c *Controller) choose(ctx context.Context, by choice, asks []psg.Ask) (plan psg.Plan, again bool, err error) {
+	rulings, err := rule(ctx, by.policy, asks, by.view)
+	if err != nil {
+		return plan, false, err
+	}
+	c.bind(by.engine, by.policy, rulings, asks, by.view, by.now)
+	plan = by.engine.Solve(placement.Problem{
+		Now: by.now, Seed: by.seed, Asks: asks, Rulings: rulings, Rows: rows(by.view), Stop: by.stop,
+	})
+	again = len(plan.Unreached) > 0
+	plan, cut, err := lawful(ctx, by.policy.Sequel(by.view), plan, by.view)
+	if err != nil {
+		return plan, false, err
+	}
+	audited(plan.Placements, rulings, by.view)
+	return plan, again || cut, nil
 }
 
 // rule asks policy once for each workload that has a pending ask.

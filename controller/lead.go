@@ -167,11 +167,8 @@ func (c *Controller) Lead(ctx context.Context, now time.Time) error {
 	if err := c.applied(record); err != nil {
 		return err
 	}
-	engine := placement.New(placement.Config{})
 	view := c.freeze(now)
-	for _, d := range view.Deltas() {
-		engine.Apply(d)
-	}
+	engine := engineOf(view)
 	c.recountAll(view)
 	c.mu.Lock()
 	c.leading = true
@@ -180,6 +177,15 @@ func (c *Controller) Lead(ctx context.Context, now time.Time) error {
 	c.engine, c.dirty, c.restored = engine, true, false
 	c.config.Log.Info("leading", "epoch", epoch, "record", record.Sequence)
 	return nil
+}
+
+// engineOf is a placement engine that knows what a snapshot shows.
+func engineOf(view *psg.Snapshot) *placement.Engine {
+	engine := placement.New(placement.Config{})
+	for _, d := range view.Deltas() {
+		engine.Apply(d)
+	}
+	return engine
 }
 
 // leads reports whether this controller leads and its lease is good right now.

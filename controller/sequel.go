@@ -17,25 +17,26 @@ const (
 
 // lawful returns the part of a plan that policy allows taken together. Rulings
 // are made on one snapshot: where policy allows one training workload on a
-// node, they allow each of two. What it leaves out stays pending and is solved
-// anew on what was placed; gangs are kept or left out whole. A plan of which
-// nothing can stand gets refusals instead.
-func (c *Controller) lawful(ctx context.Context, sequel psg.Sequel, plan psg.Plan, view *psg.Snapshot) (psg.Plan, error) {
+// node, they allow each of two. What it leaves out stays pending and, as cut says,
+// is to be solved anew on what was placed; gangs are kept or left out whole. A plan
+// of which nothing can stand gets refusals instead.
+func lawful(ctx context.Context, sequel psg.Sequel, plan psg.Plan, view *psg.Snapshot) (kept psg.Plan, cut bool, err error) {
 	for _, used := range plan.Consumed {
 		sequel.Free(used)
 	}
-	kept, denied := plan, []psg.Refusal(nil)
+	kept = plan
 	kept.Placements = nil
+	var denied []psg.Refusal
 	began := time.Now()
 	for i, unit := range units(plan.Placements, view) {
 		if sequel.Judged() >= maxJudged || i > 0 && time.Since(began) >= judgeFor {
-			c.dirty = true
+			cut = true
 			break
 		}
 		reasons, err := admitAll(ctx, sequel, unit, view)
 		switch {
 		case err != nil:
-			return psg.Plan{}, err
+			return psg.Plan{}, false, err
 		case len(reasons) == 0:
 			kept.Placements = append(kept.Placements, unit...)
 		default:
@@ -45,9 +46,9 @@ func (c *Controller) lawful(ctx context.Context, sequel psg.Sequel, plan psg.Pla
 	if len(denied) > 0 && len(kept.Placements) == 0 {
 		kept.Refusals = append(kept.Refusals, denied...)
 	}
-	c.dirty = c.dirty || len(denied) > 0 && len(kept.Placements) > 0
+	cut = cut || len(denied) > 0 && len(kept.Placements) > 0
 	kept.Consumed = usedBy(plan.Consumed, kept.Placements, view)
-	return kept, nil
+	return kept, cut, nil
 }
 
 // units groups placements that stand or fall together: a gang's, or one alone.
@@ -70,13 +71,17 @@ func units(placements []psg.Placement, view *psg.Snapshot) [][]psg.Placement {
 	return out
 }
 
+// admitAll admits all of a unit, or nothing of it.
 func admitAll(ctx context.Context, sequel psg.Sequel, unit []psg.Placement, view *psg.Snapshot) ([]psg.Reason, error) {
-	for _, p := range unit {
+	for i, p := range unit {
 		w := view.Workload(p.Ask.Workload)
 		if w == nil {
 			continue // seen running without a registration: nothing to judge by
 		}
 		if reasons, err := sequel.Admit(ctx, w, p); err != nil || len(reasons) > 0 {
+			for _, before := range unit[:i] {
+				sequel.Free(before.Ask.ID)
+			}
 			return reasons, err
 		}
 	}

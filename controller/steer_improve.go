@@ -28,7 +28,7 @@ func (c *Controller) improvements(ctx context.Context, r psg.Rebalance) ([]wante
 		return nil, fmt.Errorf("improve what %s holds: %w", r.Node, err)
 	}
 	seed, _, _ := c.Position()
-	engine, now := engineOf(view, movable), time.Now()
+	engine, now := movableEngine(view, movable), time.Now()
 	c.bind(engine, policy, rulings, nil, view, now)
 	found := engine.Improve(placement.Problem{
 		Now: now, Seed: seed, Rulings: rulings, Rows: rows(view),
@@ -45,22 +45,16 @@ func (c *Controller) improvements(ctx context.Context, r psg.Rebalance) ([]wante
 	return moves, ctx.Err()
 }
 
-// engineOf is a placement engine that knows what a snapshot shows. What is not to
-// move is entered as moving already, which is left alone.
-func engineOf(view *psg.Snapshot, movable map[psg.RequestID]bool) *placement.Engine {
-	engine := placement.New(placement.Config{})
-	for i := range view.Nodes {
-		engine.Apply(psg.NodeChanged{Node: view.Nodes[i]})
-	}
-	for i := range view.Workloads {
-		engine.Apply(psg.WorkloadChanged{Workload: view.Workloads[i]})
-	}
+// movableEngine is engineOf, but what is not to move is entered as moving already,
+// which is left alone.
+func movableEngine(view *psg.Snapshot, movable map[psg.RequestID]bool) *placement.Engine {
+	engine := engineOf(view)
 	for p := range view.Placements.All() {
-		held := *p
 		if !movable[p.Ask.ID] {
+			held := *p
 			held.State = psg.Moving
+			engine.Apply(psg.Placed{Placement: held})
 		}
-		engine.Apply(psg.Placed{Placement: held})
 	}
 	return engine
 }

@@ -21,12 +21,18 @@ const (
 	// planWithin is how long a registration waits for its plan.
 	planWithin = 3 * time.Second
 	maxPlanned = psg.MaxReservationCount // instances of one registration
+	maxGroups  = 1_000                   // its groups
+	notDecided = "not decided yet"
 )
 
-// Judge says whether policy admits workloads that somebody wants to register.
+// Judge says whether policy admits workloads of one job that somebody wants to
+// register.
 func (c *Controller) Judge(ctx context.Context, workloads []psg.Workload) ([]psg.Verdict, error) {
 	if err := c.mustLead(); err != nil {
 		return nil, err
+	}
+	if len(workloads) > maxGroups {
+		return nil, fmt.Errorf("%d groups of one job, at most %d: %w", len(workloads), maxGroups, psg.ErrInvalid)
 	}
 	view, policy := c.Snapshot(), c.policy()
 	verdicts := make([]psg.Verdict, len(workloads))
@@ -64,8 +70,12 @@ func (c *Controller) Plan(ctx context.Context, request psg.RequestID, workloads 
 	if err := c.decided(ctx, deltas, ids); err != nil {
 		return nil, err
 	}
+	own := map[psg.RequestID]bool{}
+	for _, id := range ids {
+		own[id] = true
+	}
 	for i := range verdicts {
-		c.wanted(&verdicts[i], &workloads[i], ids)
+		c.wanted(&verdicts[i], &workloads[i], own)
 	}
 	return verdicts, c.unplanned(ids, verdicts)
 }
@@ -76,19 +86,14 @@ func (c *Controller) planAsks(request psg.RequestID, workloads []psg.Workload) (
 	now := time.Now()
 	for g, w := range workloads {
 		known, live := c.standingOf(w.ID)
-		w.Version, w.Held = 0, false
-		if known != nil {
-			w.Version, w.Held = known.Version, known.Held
-		}
 		missing := w.Count - live
 		if !startsByAsking(&w) || missing <= 0 {
 			continue
 		}
-		if missing > maxPlanned {
-			return nil, nil, fmt.Errorf("%s: %d instances to place at once, at most %d: %w", w.ID, missing, maxPlanned, psg.ErrInvalid)
+		if missing > maxPlanned-len(ids) {
+			return nil, nil, fmt.Errorf("%s: %d instances of the job to place at once, at most %d: %w", w.ID, len(ids)+missing, maxPlanned, psg.ErrInvalid)
 		}
-		w.Held = false
-		if known == nil || !reflect.DeepEqual(*known, w) {
+		if w, changed := draft(w, known); changed {
 			deltas = append(deltas, psg.WorkloadChanged{Workload: w})
 		}
 		for i := range missing {
@@ -97,6 +102,18 @@ func (c *Controller) planAsks(request psg.RequestID, workloads []psg.Workload) (
 		}
 	}
 	return deltas, ids, nil
+}
+
+// draft is a workload as it would be registered, and whether that is not how it is
+// known. It has no version, which nothing about it may be remembered by.
+func draft(w psg.Workload, known *psg.Workload) (psg.Workload, bool) {
+	w.Version, w.Held = 0, false
+	if known == nil {
+		return w, true
+	}
+	same := *known
+	same.Version = 0
+	return w, !reflect.DeepEqual(same, w)
 }
 
 // standingOf returns a workload as it is known, and how many of its instances
@@ -146,15 +163,16 @@ func (c *Controller) decided(ctx context.Context, deltas []psg.Delta, ids []psg.
 	}
 }
 
-// wanted fills in a verdict with where the instances stand now.
-func (c *Controller) wanted(v *psg.Verdict, w *psg.Workload, ids []psg.RequestID) {
+// wanted fills in a verdict with where the instances stand now, and which of the
+// asks of the registration itself wait.
+func (c *Controller) wanted(v *psg.Verdict, w *psg.Workload, own map[psg.RequestID]bool) {
 	workloads, asks := c.job(w.ID.JobID())
 	v.Hint = hints(workloads, asks)[w.ID.Group]
 	for _, status := range asks {
-		if status.Ask.Workload != w.ID || status.Placement != nil || !slices.Contains(ids, status.Ask.ID) {
+		if status.Ask.Workload != w.ID || status.Placement != nil || !own[status.Ask.ID] {
 			continue
 		}
-		waiting := psg.Refusal{Ask: status.Ask.ID, State: psg.Queued, Summary: "not decided yet"}
+		waiting := psg.Refusal{Ask: status.Ask.ID, State: psg.Queued, Summary: notDecided}
 		if status.Refusal != nil {
 			waiting = *status.Refusal
 		}

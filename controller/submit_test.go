@@ -187,8 +187,8 @@ func TestCycle_SurvivesFactsInOddOrders(t *testing.T) {
 }
 
 func TestRun_IsFreeOfRaces(t *testing.T) {
-	web := workload("web", "service", 1)
-	w := newWorld(t, tempLog(t), jobs{web.ID: web})
+	web, room := workload("web", "service", 1), workload("room", "service", 1) // whose room nobody uses up
+	w := newWorld(t, tempLog(t), jobs{web.ID: web, room.ID: room})
 	ctx, stop := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
 	go func() { ran <- w.Controller.Run(ctx) }()
@@ -207,7 +207,7 @@ func TestRun_IsFreeOfRaces(t *testing.T) {
 			}
 		})
 		group.Go(func() {
-			r := psg.Reservation{ID: psg.RequestID("r" + id), Workload: web.ID, Count: 2, Hold: time.Hour}
+			r := psg.Reservation{ID: psg.RequestID("r" + id), Workload: room.ID, Count: 2, Hold: time.Hour}
 			if _, _, err := w.Reserve(ctx, r); err != nil {
 				t.Error(err)
 			}

@@ -26,8 +26,9 @@ func (s *State) News(d psg.Delta) bool {
 		return false
 	case psg.WorkloadChanged:
 		known := s.workloads[d.Workload.ID]
+		// Version 0 is what somebody is about to register: no version is newer.
 		return known == nil || known.Version < d.Workload.Version ||
-			known.Version == d.Workload.Version && !reflect.DeepEqual(*known, d.Workload)
+			(known.Version == d.Workload.Version || d.Workload.Version == 0) && !reflect.DeepEqual(*known, d.Workload)
 	case psg.WorkloadGone:
 		return s.workloads[d.Workload] != nil
 	case psg.Asked:

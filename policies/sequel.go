@@ -17,23 +17,25 @@ type sequel struct {
 	set      *Set
 	snapshot *psg.Snapshot
 	base     *view
-	changed  map[int]*document // by row, as the placements judged so far leave them
-	totals   *totals           // likewise; nil before they are wanted
+	changed  map[int]*document     // by row, as the placements judged so far leave them
+	totals   *totals               // likewise; nil before they are wanted
+	members  map[psg.RequestID]int // rows of the members of gangs that were admitted
 	judged   int
 }
 
 // Sequel begins with what a snapshot holds.
 func (s *Set) Sequel(snapshot *psg.Snapshot) psg.Sequel {
-	return &sequel{set: s, snapshot: snapshot, base: s.viewer.of(snapshot, s.fed.Load()), changed: map[int]*document{}}
+	return &sequel{set: s, snapshot: snapshot, base: s.viewer.of(snapshot, s.fed.Load()), changed: map[int]*document{}, members: map[psg.RequestID]int{}}
 }
 
-// Free takes away what an ask holds, such as a reservation that is used.
+// Free takes away what an ask holds, such as a reservation that is used, or what
+// it was admitted to as a member of a gang.
 func (q *sequel) Free(ask psg.RequestID) {
-	p := q.snapshot.Placements.Of(ask)
-	if p == nil {
-		return
+	row, ok := q.members[ask]
+	if p := q.snapshot.Placements.Of(ask); !ok && p != nil {
+		row, ok = q.snapshot.Row(p.Node)
 	}
-	if row, ok := q.snapshot.Row(p.Node); ok {
+	if ok {
 		q.change(row, func(held []resident) []resident {
 			return slices.DeleteFunc(held, func(r resident) bool { return r.placement.Ask.ID == ask })
 		})
@@ -61,6 +63,9 @@ func (q *sequel) Admit(ctx context.Context, w *psg.Workload, p psg.Placement) ([
 		}
 	}
 	q.change(row, func(held []resident) []resident { return append(held, resident{&p, w}) })
+	if w.Gang != "" {
+		q.members[p.Ask.ID] = row
+	}
 	return nil, nil
 }
 

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/nomad/api"
 
@@ -18,6 +20,9 @@ const (
 	exitChanges    = 1
 	exitPlanFailed = 255
 )
+
+// previewWithin is how long a preview is asked for.
+const previewWithin = 30 * time.Second
 
 // planned is what psg job plan found.
 type planned struct {
@@ -95,13 +100,29 @@ func (p *jobPlan) run(c *command, args []string) error {
 	return nil
 }
 
-// preview asks the controller where the job's instances would go.
+// preview asks the controller where the job's instances would go, again and again
+// while it makes as many previews for others as it may.
 func (p *jobPlan) preview(ctx context.Context, job *api.Job) ([]psg.Verdict, error) {
 	workloads, err := workloadsOf(job, p.nomad.namespace)
 	if err != nil {
 		return nil, err
 	}
-	return newPlanClient(strings.Split(string(p.at), ",")).Preview(ctx, workloads)
+	ctx, cancel := context.WithTimeout(ctx, previewWithin)
+	defer cancel()
+	again := time.NewTicker(time.Second)
+	defer again.Stop()
+	controllers := newPlanClient(strings.Split(string(p.at), ","))
+	for {
+		verdicts, err := controllers.Preview(ctx, workloads)
+		if !errors.Is(err, psg.ErrBusy) {
+			return verdicts, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-again.C:
+		}
+	}
 }
 
 // managedJob reports whether PSG places any group of a job, if it does in the

@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/rpc"
 )
 
 const strangerJob = `{"ID":"web","Namespace":"other","Datacenters":["dc1"],"TaskGroups":[{"Name":"g","Count":2,"Tasks":[
@@ -68,5 +71,24 @@ func TestJob_OfANamespaceThatIsNotPlacedGoesThroughAsItIs(t *testing.T) {
 	}
 	if len(*jobs) != 2 {
 		t.Errorf("sent %d times, want 2", len(*jobs))
+	}
+}
+
+func TestJobPlan_AsksAgainWhilePreviewsAreMadeForOthers(t *testing.T) {
+	asked := 0
+	face := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked++; asked == 1 {
+			rpc.WriteError(w, psg.ErrBusy)
+			return
+		}
+		io.WriteString(w, `[{"hint":{"n1":2}}]`)
+	}))
+	defer face.Close()
+	job, err := jobOfJSON([]byte(strangerJob))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if verdicts, err := (&jobPlan{at: address(face.URL)}).preview(t.Context(), job); err != nil || len(verdicts) != 1 || asked != 2 {
+		t.Errorf("%+v, %v, asked %d times; want the second answer", verdicts, err, asked)
 	}
 }
