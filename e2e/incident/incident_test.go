@@ -284,6 +284,7 @@ func (e *episode) over(whole bool) bool {
 		return true
 	case e.Recovered == 0 && passed > censorAfter:
 		e.Censored, e.Recovered = true, censorAfter.Seconds()
+		e.Logf("censored; the agent said:\n%s", e.agentSaid())
 		return true
 	}
 	return false

@@ -261,16 +261,17 @@ func newAlloc() psg.AllocID {
 // agent is a real psg-agent process.
 type agentProcess struct {
 	cmd   *exec.Cmd
-	log   string
 	ended chan error
 }
+
+const agentLog = "agent.log"
 
 func (r *rig) startAgent(args ...string) *agentProcess { return r.startAgentAs(0, args...) }
 
 func (r *rig) startAgentAs(user uint32, args ...string) *agentProcess {
 	r.Helper()
-	a := &agentProcess{log: filepath.Join(r.dir, "agent.log"), ended: make(chan error, 1)}
-	log, err := os.OpenFile(a.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	a := &agentProcess{ended: make(chan error, 1)}
+	log, err := os.OpenFile(filepath.Join(r.dir, agentLog), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -290,11 +291,16 @@ func (r *rig) startAgentAs(user uint32, args ...string) *agentProcess {
 	r.Cleanup(func() {
 		_ = r.endAgent(a, syscall.SIGTERM)
 		if r.Failed() {
-			text, _ := os.ReadFile(a.log)
-			r.Logf("the agent says:\n%s", text[max(0, len(text)-8000):])
+			r.Logf("the agent says:\n%s", r.agentSaid())
 		}
 	})
 	return a
+}
+
+// agentSaid is the end of what the rig's agents have logged.
+func (r *rig) agentSaid() []byte {
+	text, _ := os.ReadFile(filepath.Join(r.dir, agentLog)) // without one there is nothing to show
+	return text[max(0, len(text)-8000):]
 }
 
 func (r *rig) endAgent(a *agentProcess, with syscall.Signal) error {
