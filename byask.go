@@ -120,6 +120,39 @@ func (p ByAsk[T, P]) Renew(changed []RequestID, now func(RequestID) P) ByAsk[T, 
 	return next
 }
 
+// Since returns the items of an earlier one that are no longer there, and those
+// that have come; one that was replaced is among both. It costs the leaves that
+// the two do not share.
+func (p ByAsk[T, P]) Since(before ByAsk[T, P]) (gone, come []P) {
+	known := make(map[*P]bool, len(before.leaves)) // leaves of before, and whether they are shared
+	for _, leaf := range before.leaves {
+		known[&leaf[0]] = false
+	}
+	for _, leaf := range p.leaves {
+		if _, shared := known[&leaf[0]]; shared {
+			known[&leaf[0]] = true
+		} else {
+			come = append(come, leaf...)
+		}
+	}
+	for _, leaf := range before.leaves {
+		if !known[&leaf[0]] {
+			gone = append(gone, leaf...)
+		}
+	}
+	stayed := make(map[P]bool, len(gone))
+	for _, item := range gone {
+		stayed[item] = false
+	}
+	come = slices.DeleteFunc(come, func(item P) bool {
+		_, known := stayed[item]
+		stayed[item] = known
+		return known
+	})
+	gone = slices.DeleteFunc(gone, func(item P) bool { return stayed[item] })
+	return gone, come
+}
+
 // leaf is the row of the leaf that an ask is in, or would be. There is one.
 func (p ByAsk[T, P]) leaf(id RequestID) int {
 	after, _ := slices.BinarySearchFunc(p.leaves, id, func(leaf []P, id RequestID) int {

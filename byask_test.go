@@ -31,9 +31,39 @@ func TestPlacements_HoldWhatAMapWould(t *testing.T) {
 			before, list := placements, slices.Collect(placements.All())
 			placements = placements.Renew(changed, func(id RequestID) *Placement { return want[id] })
 			checkPlacements(t, placements, want)
+			checkSince(t, placements, before)
 			if !slices.Equal(slices.Collect(before.All()), list) || before.Len() != len(list) {
 				t.Fatalf("seed %d step %d: earlier placements changed", seed, step)
 			}
+		}
+	}
+}
+
+func checkSince(t *testing.T, now, before Placements) {
+	t.Helper()
+	gone, come := now.Since(before)
+	left := map[*Placement]bool{}
+	for p := range before.All() {
+		left[p] = true
+	}
+	for _, p := range gone {
+		if !left[p] {
+			t.Fatalf("%s is gone, and was not there", p.Ask.ID)
+		}
+		delete(left, p)
+	}
+	for _, p := range come {
+		if left[p] {
+			t.Fatalf("%s has come, and was there", p.Ask.ID)
+		}
+		left[p] = true
+	}
+	if len(left) != now.Len() {
+		t.Fatalf("%d are left, want %d", len(left), now.Len())
+	}
+	for p := range now.All() {
+		if !left[p] {
+			t.Fatalf("%s is missing", p.Ask.ID)
 		}
 	}
 }

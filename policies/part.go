@@ -104,7 +104,7 @@ func (d *document) value() *ast.Term {
 	return made
 }
 
-// newDocument copies a node; residents must be the caller's own copies.
+// newDocument copies a node; residents must not change any more.
 func newDocument(node *psg.Node, residents []resident, aggregates []hclspec.Aggregate) *document {
 	return &document{node: *node, residents: residents, aggregates: aggregates}
 }
@@ -118,12 +118,6 @@ func (d *document) next(node *psg.Node, residents []resident) *document {
 	}
 	if changed&held == 0 {
 		residents = d.residents
-	} else {
-		residents = slices.Clone(residents)
-		for i, r := range residents {
-			placement := *r.placement
-			residents[i].placement = &placement
-		}
 	}
 	out := newDocument(node, residents, d.aggregates)
 	if changed&itself == 0 {
@@ -179,7 +173,7 @@ func (d *document) changed(node *psg.Node, residents []resident) part {
 
 func (r resident) same(other resident) bool {
 	p, q := r.placement, other.placement
-	if p.Ask != q.Ask || p.State != q.State || p.Request != q.Request || !slices.Equal(p.Devices, q.Devices) {
+	if p != q && (p.Ask != q.Ask || p.State != q.State || p.Request != q.Request || !slices.Equal(p.Devices, q.Devices)) {
 		return false
 	}
 	if r.workload == nil || other.workload == nil {

@@ -63,8 +63,7 @@ func (v *viewer) of(snapshot *psg.Snapshot, fed *feeds) *view {
 	if previous == nil {
 		previous = emptyView()
 	}
-	holding := holdingOf(snapshot)
-	v.known = holding.own(v.known)
+	holding := v.hold(snapshot)
 	next := &view{
 		nodes: v.documents(snapshot, holding.residents, previous.nodes), holding: holding,
 		surroundings: &surroundings{at: snapshot.At, now: integer(snapshot.At.UnixNano())},
@@ -88,48 +87,6 @@ func (v *viewer) latest() *psg.Snapshot {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.snapshot
-}
-
-// holding is what holds room in a snapshot, by row.
-type holding struct {
-	residents [][]resident             // by request ID
-	reserved  map[psg.WorkloadID][]int // rows with a reservation of the workload, perhaps several times
-}
-
-func holdingOf(snapshot *psg.Snapshot) *holding {
-	h := &holding{residents: make([][]resident, len(snapshot.Nodes)), reserved: map[psg.WorkloadID][]int{}}
-	for p := range snapshot.Placements.All() {
-		if row, ok := snapshot.Row(p.Node); ok && p.State.Holds() {
-			h.residents[row] = append(h.residents[row], resident{p, snapshot.Workload(p.Ask.Workload)})
-			if reservation(p) {
-				h.reserved[p.Ask.Workload] = append(h.reserved[p.Ask.Workload], row)
-			}
-		}
-	}
-	return h
-}
-
-// own has residents point to copies of their workloads, which it returns: those
-// made before where they are the same still.
-func (h *holding) own(known map[psg.WorkloadID]*psg.Workload) map[psg.WorkloadID]*psg.Workload {
-	copies := make(map[psg.WorkloadID]*psg.Workload, len(known))
-	for _, residents := range h.residents {
-		for i, r := range residents {
-			if r.workload == nil {
-				continue
-			}
-			mine, done := copies[r.workload.ID]
-			if before, ok := known[r.workload.ID]; !done && ok && before.Version == r.workload.Version && before.Version != 0 {
-				mine, done = before, true
-			}
-			if !done {
-				fresh := *r.workload
-				mine = &fresh
-			}
-			copies[r.workload.ID], residents[i].workload = mine, mine
-		}
-	}
-	return copies
 }
 
 // reservation reports whether a placement holds room for an allocation to come.
