@@ -32,6 +32,16 @@ type RoadefResult struct {
 	Took    time.Duration
 }
 
+// From is how far the cost is from the best that is known, in parts of the initial
+// cost: below 0 where it is better.
+func (r RoadefResult) From(best int64) float64 {
+	initial := r.Initial.Total()
+	if initial == 0 {
+		return 0
+	}
+	return float64(r.Final.Total()-best) / float64(initial)
+}
+
 // Run searches and writes Out.
 func (r Roadef) Run() (result RoadefResult, err error) {
 	p, err := r.read()

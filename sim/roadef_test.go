@@ -53,6 +53,9 @@ func TestRoadef_ScoresAsTheRefereeDoes(t *testing.T) {
 		if out != "1\n0\n" && out != "0\n1\n" || result.Final.Total() != 24 || result.Moved != 1 || result.Steps < int64(threads)*5000 {
 			t.Errorf("%s%+v", out, result)
 		}
+		if far, near := result.From(23), result.From(25); far != 1./31 || near != -1./31 {
+			t.Errorf("from the best cost %g or %g of the initial one", far, near)
+		}
 	}
 }
 
