@@ -134,6 +134,10 @@ func (c *Controller) attend(ctx context.Context, job psg.JobID, to Orchestrator)
 	if len(strays) == 0 {
 		return nil
 	}
+	if starting(asks, time.Now()) {
+		c.steers.again(job, time.Now().Add(startsLook))
+		return nil
+	}
 	return c.guide(ctx, job, strays, to)
 }
 

@@ -81,7 +81,7 @@ func (c *Controller) unhint(ctx context.Context, job psg.JobID, gone []psg.NodeI
 			wanted[id.Group] = psg.Hint{} // what has no place is hinted nowhere
 		}
 	}
-	changed, err := to.Steer(ctx, psg.Steering{Job: job, Hints: wanted, Gone: gone}, c.mustLead)
+	changed, err := to.Steer(ctx, psg.Steering{Job: job, Hints: wanted, Gone: gone}, c.mayRegister(job))
 	if err != nil && !errors.Is(err, psg.ErrUnknown) { // a job that is gone is hinted nowhere
 		return err
 	}

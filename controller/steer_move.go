@@ -113,7 +113,7 @@ func (c *Controller) move(ctx context.Context, wanted *wantedMove, to Orchestrat
 	}
 	workloads, asks := c.job(job)
 	asks = without(asks, legs)
-	changed, err := to.Steer(ctx, psg.Steering{Job: job, Hints: hints(workloads, asks)}, c.mustLead)
+	changed, err := to.Steer(ctx, psg.Steering{Job: job, Hints: hints(workloads, asks)}, c.mayRegister(job))
 	if err != nil && !errors.Is(err, psg.ErrUnknown) {
 		return abort(err)
 	}

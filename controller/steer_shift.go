@@ -97,7 +97,7 @@ func (c *Controller) register(ctx context.Context, s *shift, moves []wantedMove,
 	changed, err := to.Steer(ctx, psg.Steering{
 		Job: job, Hints: hints(workloads, asks),
 		Shifts: map[string]psg.Shift{s.workload.Group: {From: s.from, Moves: len(s.legs)}},
-	}, c.mustLead)
+	}, c.mayRegister(job))
 	if err != nil {
 		return false, err
 	}
@@ -220,7 +220,7 @@ func (c *Controller) steady(ctx context.Context, s *shift, why string, to Orches
 	if wanted[s.workload.Group] == nil {
 		wanted[s.workload.Group] = psg.Hint{}
 	}
-	changed, err := to.Steer(ctx, psg.Steering{Job: job, Hints: wanted, Abandon: why != ""}, c.mustLead)
+	changed, err := to.Steer(ctx, psg.Steering{Job: job, Hints: wanted, Abandon: why != ""}, c.mayRegister(job))
 	if err != nil && !errors.Is(err, psg.ErrUnknown) {
 		return err
 	}

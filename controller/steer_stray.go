@@ -27,7 +27,7 @@ func (c *Controller) guide(ctx context.Context, job psg.JobID, strays []psg.AskS
 		return err
 	}
 	workloads, asks := c.job(job)
-	changed, err := to.Steer(ctx, psg.Steering{Job: job, Hints: hints(workloads, asks), Supersede: true}, c.mustLead)
+	changed, err := to.Steer(ctx, psg.Steering{Job: job, Hints: hints(workloads, asks), Supersede: true}, c.mayRegister(job))
 	if err != nil && !errors.Is(err, psg.ErrUnknown) { // without a hint it may still come out elsewhere
 		c.steers.refund(job)
 		return err
