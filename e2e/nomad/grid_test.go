@@ -39,6 +39,9 @@ func TestMain(m *testing.M) {
 	if config := os.Getenv(asBus); config != "" {
 		os.Exit(runBus(config))
 	}
+	if dir := os.Getenv(asReaper); dir != "" {
+		os.Exit(runReaper(dir))
+	}
 	runtime.LockOSThread() // processes get a signal should the thread that started them die
 	path, err := exec.LookPath("nomad")
 	if err != nil {
@@ -58,7 +61,11 @@ func withPrograms(run func() int) (code int, err error) {
 	if shared.dir, err = os.MkdirTemp("", "psg-nomad-"); err != nil {
 		return 1, err
 	}
-	defer func() { err = errors.Join(err, nothingLeft(shared.dir), e2e.Remove(shared.dir)) }()
+	done, err := startReaper(shared.dir)
+	if err != nil {
+		return 1, errors.Join(err, os.Remove(shared.dir))
+	}
+	defer func() { err = errors.Join(err, nothingLeft(shared.dir), e2e.Remove(shared.dir), done()) }()
 	if programs, err = e2e.Build(context.Background(), shared.dir); err != nil {
 		return 1, err
 	}

@@ -159,9 +159,11 @@ func (r *region) ready() (bool, error) {
 	return ready == len(r.nodes), errors.Join(err, fmt.Errorf("%d ready", ready))
 }
 
-// end stops what runs: the tasks first, which a client would leave running.
+// end stops what runs: the tasks first, which a client would leave running; and
+// removes its directory.
 func (r *region) end() error {
 	var errs []error
+	dead := r.dead()
 	if r.client != nil && r.entry.Running() {
 		errs = append(errs, r.empty())
 	}
@@ -174,7 +176,7 @@ func (r *region) end() error {
 	if r.bus != nil {
 		errs = append(errs, r.bus.Stop(syscall.SIGKILL, 5*time.Second))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, r.clear(dead))...)
 }
 
 // empty purges every job once nothing of it runs: what is purged while it runs,
