@@ -7,12 +7,21 @@ import (
 	"github.com/psgrid/psg"
 )
 
+// asksAPoll is how many asks long polls may wait for on average: one may wait for
+// many, or many for a few, but not many for many.
+const asksAPoll = 16
+
+// maxPolled is how many asks they may wait for in any case: more than any one
+// call has.
+const maxPolled = 1 << 16
+
 // polls are the long polls that wait for answers, by the asks they wait for.
 type polls struct {
 	limit int
 
 	mu      sync.Mutex
 	count   int
+	asks    int // that they wait for, together
 	waiting map[psg.RequestID]map[*poll]struct{}
 }
 
@@ -32,7 +41,11 @@ func (p *polls) open(ids []psg.RequestID) (*poll, error) {
 	if p.count >= p.limit {
 		return nil, fmt.Errorf("%d long polls are open: %w", p.count, psg.ErrBusy)
 	}
+	if p.asks+len(ids) > max(p.limit*asksAPoll, maxPolled) {
+		return nil, fmt.Errorf("%d long polls wait for %d asks: %w", p.count, p.asks, psg.ErrBusy)
+	}
 	p.count++
+	p.asks += len(ids)
 	opened := &poll{ids: ids, told: make(chan struct{}, 1)}
 	for _, id := range ids {
 		if p.waiting[id] == nil {
@@ -47,6 +60,7 @@ func (p *polls) close(closed *poll) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.count--
+	p.asks -= len(closed.ids)
 	for _, id := range closed.ids {
 		delete(p.waiting[id], closed)
 		if len(p.waiting[id]) == 0 {

@@ -2,11 +2,14 @@ package rpc
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -74,5 +77,14 @@ func TestClient_TakesTheLargestAnswer(t *testing.T) {
 	}
 	if _, _, err := client.PlaceAll(t.Context(), asks, 0); !errors.Is(err, psg.ErrInvalid) || errors.Is(err, psg.ErrBusy) {
 		t.Errorf("a call of 5 MB: %v, want ErrInvalid", err)
+	}
+}
+
+func TestWriteJSON_SaysWhatJSONHasNoFormOf(t *testing.T) {
+	recorder := httptest.NewRecorder()
+	WriteJSON(recorder, http.StatusOK, []any{psg.Stats{Mean: math.NaN()}})
+	var told struct{ Error string }
+	if err := json.Unmarshal(recorder.Body.Bytes(), &told); err != nil || recorder.Code != http.StatusInternalServerError || !strings.Contains(told.Error, "NaN") {
+		t.Errorf("answer = %d %s", recorder.Code, recorder.Body)
 	}
 }

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -230,11 +231,17 @@ func WriteError(w http.ResponseWriter, err error) {
 	WriteJSON(w, toHTTP(err), map[string]string{"error": err.Error()})
 }
 
-// WriteJSON answers with a value.
+// WriteJSON answers with a value, or with why JSON has no form of it.
 func WriteJSON(w http.ResponseWriter, code int, value any) {
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(value); err != nil {
+		code = http.StatusInternalServerError
+		body.Reset()
+		fmt.Fprintf(&body, "{\"error\": %q}\n", err) // of the encoder's own words, and types of ours
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	_ = encoder.Encode(value) // the client has gone: nobody to tell
+	_, _ = w.Write(body.Bytes()) // the client has gone: nobody to tell
 }
