@@ -55,6 +55,8 @@ func (s *State) enter(status *psg.AskStatus) error {
 		return errors.New("it is there twice")
 	case status.Sequence > s.sequence:
 		return fmt.Errorf("record %d changed it", status.Sequence)
+	case !status.State.Holds() && !status.Pending() && !status.Over():
+		return fmt.Errorf("its state is %q", status.State)
 	case status.State.Holds() != (status.Placement != nil):
 		return fmt.Errorf("it is %s and holds %v", status.State, status.Placement)
 	}

@@ -376,6 +376,7 @@ func TestFromImage_RefusesWhatIsOfNoState(t *testing.T) {
 		"twice":    {{Ask: ask("a"), State: psg.Queued}, {Ask: ask("a"), State: psg.Queued}},
 		"record 9": {{Ask: ask("a"), State: psg.Queued, Sequence: 9}},
 		"granted":  {{Ask: ask("a"), State: psg.Granted}},
+		"state is": {{Ask: ask("a"), State: "asleep"}},
 		"queued":   {{Ask: ask("a"), State: psg.Queued, Placement: &placed}},
 	} {
 		if _, err := FromImage(psg.Image{Sequence: 8, Asks: wrong}); err == nil || !strings.Contains(err.Error(), name) {
