@@ -211,16 +211,11 @@ func (g *grid) lostInMove() {
 		g.Fatal(err)
 	}
 	g.settled("web", 2)
-	var out string
-	if err := e2e.Until(context.Background(), 20*time.Second, "the node is to be emptied", func() (bool, error) {
-		var err error
-		out, err = g.psg("node", "rebalance", "-empty", g.nodes[1])
-		return err == nil, fmt.Errorf("%w: %s", err, out) // a busy machine may cost the controller its lease
+	if err := e2e.Until(context.Background(), 20*time.Second, "web begins to move to the node that is to be lost", func() (bool, error) {
+		out, err := g.psg("node", "rebalance", "-empty", g.nodes[1])
+		return err == nil && strings.Contains(out, g.nodes[2]), fmt.Errorf("%w: %s", err, out) // a busy machine may cost the controller its lease
 	}); err != nil {
 		g.Fatal(err)
-	}
-	if !strings.Contains(out, g.nodes[2]) {
-		g.Fatalf("nothing moves to the node that is to be lost:\n%s", out)
 	}
 	g.lose(2)
 	g.until(30*time.Second, "Nomad knows that the node is down", func() bool {
