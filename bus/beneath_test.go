@@ -103,6 +103,44 @@ func TestImages_ForgetsWhatWasNeverFinished(t *testing.T) {
 	}
 }
 
+func TestLedger_SaysToWhoFollowsThatRecordsAreLost(t *testing.T) {
+	bus := open(t, t.TempDir())
+	bus.quiet = 20 * time.Millisecond
+	for sequence := uint64(1); sequence <= 5; sequence++ {
+		if err := bus.Ledger().Append(t.Context(), record(sequence, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := make(chan uint64, 10)
+	followed := make(chan error, 1)
+	go func() {
+		followed <- bus.Ledger().Follow(t.Context(), 0, func(r psg.Record) error { seen <- r.Sequence; return nil })
+	}()
+	for range 5 {
+		<-seen
+	}
+	select {
+	case err := <-followed:
+		t.Fatalf("Follow = %v while all records are there", err)
+	case <-time.After(10 * bus.quiet): // asked where the stream ends, and ends there
+	}
+	if err := bus.js.DeleteStream(t.Context(), ledgerStream); err != nil {
+		t.Fatal(err)
+	}
+	createStreams(t, bus)
+	if err := bus.Ledger().Append(t.Context(), record(1, 2)); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-followed:
+		if err == nil || !strings.Contains(err.Error(), "records are lost") {
+			t.Errorf("Follow = %v, want that records are lost", err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("whoever follows the ledger waits for what is lost")
+	}
+}
+
 func TestAudit_TellsNothingOfALedgerThatHasLostRecords(t *testing.T) {
 	embedded, err := server.Start(server.Config{Dir: t.TempDir()})
 	if err != nil {

@@ -75,6 +75,7 @@ type Bus struct {
 	config Config
 	conn   *nats.Conn
 	js     jetstream.JetStream
+	quiet  time.Duration // see quietFor
 }
 
 // Connect connects. The caller closes the bus.
@@ -82,7 +83,7 @@ func Connect(config Config) (*Bus, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	bus := &Bus{config: config}
+	bus := &Bus{config: config, quiet: quietFor}
 	options := []nats.Option{
 		nats.Name(config.Name),
 		nats.MaxReconnects(-1),

@@ -28,6 +28,7 @@ const (
 	catchUpEvery  = 10 * time.Millisecond  // by who knows that there is more
 	leaderAfter   = 150 * time.Millisecond // without anything of what there must be: ask the stream's leader
 	stallTimeout  = 3 * time.Second        // then give up
+	quietFor      = 5 * time.Second        // without anything new for who follows: ask where the stream ends
 )
 
 // visitor is shown a message of a stream.
@@ -63,16 +64,29 @@ func (b *Bus) read(ctx context.Context, stream string, after, last uint64, visit
 }
 
 // follow visits the messages of a stream after a position as they come, until
-// ctx ends or visit fails. While nobody answers it waits.
+// ctx ends or visit fails. While nobody answers it waits; that the stream ends
+// before the position, as one that was deleted and made anew, is an error.
 func (b *Bus) follow(ctx context.Context, stream string, after uint64, visit visitor) error {
-	for {
+	short := 0 // how often in a row it was found to end too early
+	for heard := time.Now(); ; {
 		next, err := b.batch(ctx, stream, after, visit)
 		if err != nil && !errors.Is(err, errLostBatch) {
 			return err
 		}
 		if next > after {
-			after = next
+			after, heard, short = next, time.Now(), 0
 			continue
+		}
+		if time.Since(heard) >= b.quiet {
+			end, err := b.end(ctx, stream)
+			if heard = time.Now(); err == nil && end < after {
+				short++
+			} else {
+				short = 0
+			}
+			if short > 1 { // once may be a leader of the stream that has yet to catch up
+				return fmt.Errorf("%s ends at %d, before %d: records are lost", stream, end, after)
+			}
 		}
 		if err := wait(ctx, followEvery); err != nil {
 			return err
