@@ -64,6 +64,11 @@ func decodeSnapshot(data []byte) (*psg.Snapshot, error) {
 			return nil, fmt.Errorf("snapshot: %w: node %q is there twice", psg.ErrInvalid, view.Nodes[i].ID)
 		}
 	}
+	for i := 1; i < len(view.Workloads); i++ {
+		if id := view.Workloads[i].ID; id == view.Workloads[i-1].ID {
+			return nil, fmt.Errorf("snapshot: %w: workload %q is there twice", psg.ErrInvalid, id)
+		}
+	}
 	return &view, nil
 }
 
@@ -82,14 +87,26 @@ func decodeStrictly(what string, data []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
 	err := decoder.Decode(into)
-	if err == nil && decoder.More() {
-		err = errors.New("something follows the JSON value")
+	if err == nil {
+		if _, more := decoder.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("something follows the JSON value")
+		}
+	}
+	if err == nil && bytes.HasPrefix(bytes.TrimSpace(data), []byte("null")) {
+		err = errors.New("it is null")
 	}
 	if err != nil {
-		return fmt.Errorf("decode %s: %w: %w", what, psg.ErrInvalid, err)
+		return fmt.Errorf("decode %s: %w: %w", what, psg.ErrInvalid, brief{err})
 	}
 	return nil
 }
+
+// brief is an error that may quote a text of any length.
+type brief struct{ error }
+
+func (b brief) Error() string { return fmt.Sprintf("%.300s", b.error) }
+
+func (b brief) Unwrap() error { return b.error }
 
 // NewReport turns a ruling by reasons into one by nodes.
 func NewReport(ruling *psg.Ruling, snapshot *psg.Snapshot) Report {
