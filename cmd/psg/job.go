@@ -86,11 +86,15 @@ the last half minute.`,
 				return err
 			}
 			blocked, unknown := blockages(c.ctx, at, namespace, args[0])
-			if unknown != nil && (len(asks) == 0 || !errors.Is(unknown, psg.ErrUnavailable)) {
+			if unknown != nil && !errors.Is(unknown, psg.ErrUnavailable) {
 				return unknown
 			}
 			if len(asks) == 0 && len(blocked) == 0 {
-				return fmt.Errorf("no instance of job %q in namespace %q has asked for a place", args[0], namespace)
+				err := fmt.Errorf("no instance of job %q in namespace %q has asked for a place", args[0], namespace)
+				if unknown != nil {
+					err = fmt.Errorf("%w; what Nomad waits for is not known: %w", err, unknown)
+				}
+				return err
 			}
 			return out.print(c.stdout, asks, func(w io.Writer) error {
 				var errs []error

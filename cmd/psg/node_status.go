@@ -41,7 +41,7 @@ the windows of 60 s and 5 m.`,
 			switch {
 			case len(args) > 1:
 				return usagef("want at most one node, have %d", len(args))
-			case live && (out.json || out.template != ""):
+			case live && !out.people():
 				return usagef("-live excludes -json and -t")
 			}
 			read := func() ([]psg.Node, error) { return client.Nodes(c.ctx) }

@@ -3,12 +3,14 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"text/tabwriter"
 	"text/template"
 
@@ -19,32 +21,49 @@ import (
 // the same value.
 type output struct {
 	json     bool
-	template string
+	template *template.Template // nil without one
 }
 
+// define adds the flags. What is wrong with them is found before the command has
+// done anything.
 func (o *output) define(flags *flag.FlagSet) {
-	flags.BoolVar(&o.json, "json", false, "print JSON")
-	flags.StringVar(&o.template, "t", "", "print by a Go `template` over the JSON value's Go form")
+	*o = output{}
+	flags.BoolFunc("json", "print JSON", func(value string) (err error) {
+		if o.json, err = strconv.ParseBool(value); err != nil {
+			return errors.New("neither true nor false")
+		}
+		return o.exclude()
+	})
+	flags.Func("t", "print by a Go `template` over the JSON value's Go form", func(text string) (err error) {
+		if o.template, err = template.New("-t").Parse(text); err != nil {
+			return err
+		}
+		return o.exclude()
+	})
 }
+
+func (o *output) exclude() error {
+	if o.json && o.template != nil {
+		return errors.New("-json and -t exclude each other")
+	}
+	return nil
+}
+
+// people reports whether what is printed is for people, not for programs.
+func (o *output) people() bool { return !o.json && o.template == nil }
 
 // print writes value in the form asked for; text writes it for people.
 func (o *output) print(w io.Writer, value any, text func(io.Writer) error) error {
 	switch {
-	case o.json && o.template != "":
-		return usagef("-json and -t exclude each other")
 	case o.json:
 		encoder := json.NewEncoder(w)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(value)
-	case o.template != "":
-		parsed, err := template.New("-t").Parse(o.template)
-		if err != nil {
-			return usageError{err}
-		}
-		if err := parsed.Execute(w, value); err != nil {
+	case o.template != nil:
+		if err := o.template.Execute(w, value); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(w)
+		_, err := fmt.Fprintln(w)
 		return err
 	}
 	table := tabwriter.NewWriter(harmless{w}, 0, 0, 2, ' ', 0)

@@ -144,7 +144,7 @@ func (m *mover) ask(ctx context.Context) (answer rebalanced, err error) {
 	}
 	for _, order := range answer.Orders {
 		m.begun[order.Alloc] = true
-		if !m.out.json && m.out.template == "" {
+		if m.out.people() {
 			fmt.Fprintf(m.c.stdout, "%s  %s  to %s\n", word(order.Alloc), word(order.Workload.String()), word(order.Node))
 		}
 	}
