@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/internal/heap"
 	"github.com/psgrid/psg/rpc"
 )
 
@@ -71,6 +72,7 @@ func startGrid(b *testing.B) *grid {
 	ctx, stop := context.WithCancel(context.Background())
 	var parts sync.WaitGroup
 	parts.Go(func() { _ = c.Run(ctx) })
+	parts.Go(func() { _ = heap.Spend(ctx) }) // as psg serve does
 	parts.Go(func() { _ = rpc.NewServer(c, c).Serve(ctx, listener, nil) })
 	b.Cleanup(func() { g.client.Close(); stop(); parts.Wait() })
 	g.seed(b)

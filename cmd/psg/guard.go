@@ -13,30 +13,24 @@ import (
 	"github.com/psgrid/psg/bus"
 	"github.com/psgrid/psg/bus/credentials"
 	"github.com/psgrid/psg/bus/server"
+	"github.com/psgrid/psg/internal/flood"
 )
 
-// refusedEvery is how often at most it is logged that a client was refused:
-// whoever reaches the port could fill the disk.
-const refusedEvery = time.Second
-
-// refusals logs clients that were refused, now and then.
+// refusals logs clients that were refused, now and then: whoever reaches the port
+// could fill the disk.
 type refusals struct {
 	log *slog.Logger
 
-	mu     sync.Mutex
-	logged time.Time
-	more   int // since, that were not logged
+	mu    sync.Mutex
+	flood flood.Limit
 }
 
 func (r *refusals) note(from net.Addr, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if time.Since(r.logged) < refusedEvery {
-		r.more++
-		return
+	if left, ok := r.flood.Take(time.Now()); ok {
+		r.log.Warn("NATS client refused", "from", from, "error", err, "left_out", left)
 	}
-	r.log.Warn("NATS client refused", "from", from, "error", err, "more", r.more)
-	r.logged, r.more = time.Now(), 0
 }
 
 // natsTLS are the files of TLS with NATS, from either end.

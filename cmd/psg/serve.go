@@ -20,6 +20,7 @@ import (
 	"github.com/psgrid/psg/bus"
 	"github.com/psgrid/psg/bus/server"
 	"github.com/psgrid/psg/controller"
+	"github.com/psgrid/psg/internal/heap"
 	"github.com/psgrid/psg/ledger"
 	"github.com/psgrid/psg/policies"
 	"github.com/psgrid/psg/policies/poll"
@@ -127,6 +128,7 @@ func serve(ctx context.Context, config serveConfig, reload <-chan os.Signal) err
 	windows := telemetry.NewWindows()
 
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return ended(ctx, heap.Spend(ctx)) })
 	group.Go(func() error { return ended(ctx, decider.Run(ctx)) })
 	group.Go(func() error { return ended(ctx, transport.WatchReports(ctx, agents.Reported)) })
 	group.Go(func() error {

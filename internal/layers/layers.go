@@ -44,7 +44,7 @@ var Allowed = map[string][]string{
 	"cmd/psg": {
 		"", "placement", "ledger", "hclspec", "policies", "wire", "bus", "bus/server", "bus/credentials", "rpc", "shim", "kube",
 		"controller", "history", "web", "sim", "driver/host", "driver", "telemetry",
-		"examples", "policies/library",
+		"examples", "policies/library", "internal/flood", "internal/heap",
 	},
 	"cmd/psg-agent":        {"", "hclspec", "wire", "bus", "rpc", "agent", "agent/gpu", "agent/scrape", "agent/sensor", "telemetry"},
 	"cmd/nomad-driver-psg": {"", "hclspec", "wire", "rpc", "driver", "driver/plugin"},
@@ -53,6 +53,7 @@ var Allowed = map[string][]string{
 	"policies/library": {}, // bundles, embedded for psg dev
 	"internal/layers":  {},
 	"internal/flood":   {}, // which lines of what others send are logged: both ends of orders ask it
+	"internal/heap":    {}, // how much garbage a controller makes before it is collected
 	"e2e":              {""},
 	"e2e/cards":        {"driver/plugin"}, // a Nomad plugin too: the handshake and the base protocol
 }
