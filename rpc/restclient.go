@@ -27,6 +27,7 @@ type RESTClient struct {
 func NewRESTClient(list string) (*RESTClient, error) {
 	addresses := strings.Split(list, ",")
 	for i, address := range addresses {
+		address = strings.TrimSpace(address)
 		parsed, err := url.Parse(address)
 		if err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https") {
 			return nil, fmt.Errorf("address %q is not http://host:port or https://host:port: %w", address, psg.ErrInvalid)

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-
-	"github.com/posener/complete"
 )
 
 // The exit codes, of every command.
@@ -30,7 +28,8 @@ type command struct {
 	help     string // what it does and prints
 	define   func(*flag.FlagSet)
 	run      func(c *command, args []string) error
-	files    string // pattern that completes its arguments; none if empty
+	files    string // patterns that complete its arguments, with spaces between; none if empty
+	ids      lister // of what completes its arguments, if no files do; nil for nothing
 	failure  int    // the exit code of any failure, if it is another than usual
 	exits    string // what its exit codes mean, if they are others than usual
 
@@ -115,19 +114,4 @@ func (c *command) Help() string {
 	}
 	fmt.Fprintf(&out, "\nExit code: %s.\n", cmp.Or(c.exits, "0 done, 1 failed or the answer is no, 2 wrong command line"))
 	return out.String()
-}
-
-// AutocompleteFlags names the flags.
-func (c *command) AutocompleteFlags() complete.Flags {
-	flags := complete.Flags{}
-	c.flagSet().VisitAll(func(f *flag.Flag) { flags["-"+f.Name] = complete.PredictAnything })
-	return flags
-}
-
-// AutocompleteArgs completes file operands.
-func (c *command) AutocompleteArgs() complete.Predictor {
-	if c.files == "" {
-		return complete.PredictNothing
-	}
-	return complete.PredictFiles(c.files)
 }

@@ -61,6 +61,7 @@ func jobExplainCommand() *command {
 	var namespace string
 	return &command{
 		name: "job explain", args: "[-namespace NAME] [-json | -t TEMPLATE] JOB",
+		ids:      jobIDs,
 		synopsis: "Say where a job's instances were placed, or why not",
 		help: `
 Prints, for each instance of the job, its state, node and what made that node the
@@ -112,6 +113,7 @@ func allocExplainCommand() *command {
 	var at address
 	return &command{
 		name: "alloc explain", args: "[-json | -t TEMPLATE] ALLOC",
+		ids:      allocIDs,
 		synopsis: "Say why an allocation runs where it does, or why it waits",
 		help: `
 ALLOC is an allocation ID or the beginning of one. Prints its state, node and

@@ -41,7 +41,7 @@ without what PSG adds, then for each group that PSG places where its instances
 would go now, or why they would wait. Nothing is changed or reserved. A job that
 policy rejects is refused with the reasons. One of a namespace in which the
 controllers place no jobs is Nomad's alone.`,
-		files:   "*.hcl",
+		files:   "*.hcl *.json",
 		failure: exitPlanFailed,
 		exits:   "0 no allocation would be created or destroyed, 1 some would, 255 failed or wrong command line",
 		define:  p.define,

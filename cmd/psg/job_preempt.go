@@ -50,6 +50,7 @@ func jobPreemptCommand() *command {
 	var want preemptRequest
 	return &command{
 		name: "job preempt", args: "[-namespace NAME] [-node NODE] [-max-victims N] [-json | -t TEMPLATE] JOB",
+		ids:      jobIDs,
 		synopsis: "Make room for a job's queued instances by stopping others",
 		help: `
 For each instance of the job that is queued, stops as few running instances as

@@ -42,7 +42,7 @@ follows until Nomad has evaluated it and each of its instances has an answer.
 
 HCL is parsed by Nomad, so that functions that read files are not there.
 Variables come from -var, -var-file, and NOMAD_VAR_ environment variables.`,
-		files:  "*.hcl",
+		files:  "*.hcl *.json",
 		exits:  "0 everything has its place, 1 failed, 2 not everything could be placed, or wrong command line",
 		define: r.define,
 		run:    r.run,

@@ -39,6 +39,7 @@ func jobStatusCommand() *command {
 	s := &jobStatus{}
 	return &command{
 		name: "job status", args: "[-namespace NAME] [-verbose] [-json | -t TEMPLATE] [JOB]",
+		ids:      jobIDs,
 		synopsis: "List jobs, or show one as Nomad and PSG see it",
 		help: `
 Without JOB, a line for each job in the namespace ("*" for all). With a job ID, or

@@ -16,6 +16,7 @@ func nodeStatusCommand() *command {
 	var verbose, live bool
 	return &command{
 		name: "node status", args: "[-json | -t TEMPLATE | -live] [-verbose] [NODE]",
+		ids:      nodeIDs,
 		synopsis: "List the nodes PSG places on, or show one",
 		help: `
 Without NODE, a line for each node. With a node ID, or the beginning of one,

@@ -18,6 +18,7 @@ func nodeOrderCommand() *command {
 	var alloc string
 	return &command{
 		name: "node order", args: "[-alloc ALLOC] [options] NODE throttle|freeze|thaw|evict|drain",
+		ids:      nodeIDs,
 		synopsis: "Have a node's agent throttle, freeze or evict",
 		help: `
 Gives one order to a node's agent and prints its report. throttle and freeze hold
@@ -79,6 +80,7 @@ func nodeReportsCommand() *command {
 	var out output
 	return &command{
 		name: "node reports", args: "[-json | -t TEMPLATE] NODE",
+		ids:      nodeIDs,
 		synopsis: "Show what a node's agent did last",
 		help: `
 Prints the last reports of a node's agent that the controller has heard, the oldest

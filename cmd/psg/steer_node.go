@@ -63,6 +63,7 @@ func nodeRebalanceCommand() *command {
 	var most int
 	return &command{
 		name: "node rebalance", args: "[-empty] [-wait DURATION] [-json | -t TEMPLATE] NODE",
+		ids:      nodeIDs,
 		synopsis: "Move what PSG places on a node to better ones, or all of it away",
 		help: `
 Moves the allocations that PSG places on a node and that are better placed on
