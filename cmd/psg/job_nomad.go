@@ -61,7 +61,7 @@ func (n *nomadFlags) throughProxy(at address) (*api.Client, error) {
 	proxy := shim.NewProxy(newPlanClient(strings.Split(string(at), ",")), shim.ProxyConfig{
 		Nomad: target, Transport: transport, Region: n.region, FailClosed: true, Log: slog.New(slog.DiscardHandler),
 	})
-	config.HttpClient = &http.Client{Transport: inProcess{proxy, transport}}
+	config.Address, config.HttpClient = target.String(), &http.Client{Transport: inProcess{proxy, transport}}
 	client, err := api.NewClient(config)
 	if err != nil {
 		return nil, fmt.Errorf("nomad client: %w", err)

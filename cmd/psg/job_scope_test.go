@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -71,6 +72,27 @@ func TestJob_OfANamespaceThatIsNotPlacedGoesThroughAsItIs(t *testing.T) {
 	}
 	if len(*jobs) != 2 {
 		t.Errorf("sent %d times, want 2", len(*jobs))
+	}
+}
+
+// A task of Nomad's has its API at a socket.
+func TestJobRun_ReachesNomadAtASocket(t *testing.T) {
+	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "api.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"JobModifyIndex":7}`) })}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() { server.Close(); <-served })
+	t.Setenv("NOMAD_ADDR", "unix://"+listener.Addr().String())
+	file := filepath.Join(t.TempDir(), "job.json")
+	if err := os.WriteFile(file, []byte(`{"ID":"web","TaskGroups":[{"Name":"g","Tasks":[{"Name":"main","Driver":"docker"}]}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), []string{"job", "run", "-detach", "-json", file}, &out, &errs); code != exitOK || !strings.Contains(out.String(), `"job_modify_index": 7`) {
+		t.Errorf("exit code %d, %s%s", code, &out, &errs)
 	}
 }
 

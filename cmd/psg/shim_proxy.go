@@ -74,9 +74,14 @@ nomad command reads; NOMAD_TOKEN is not used.`,
 	}
 }
 
-// nomadTransport is how Nomad is reached, as the nomad command would.
+// nomadTransport is how Nomad is reached, as the nomad command would: at a URL, or
+// at a socket, of which the URL is made up.
 func nomadTransport(config *api.Config) (*url.URL, http.RoundTripper, error) {
 	address, err := url.Parse(config.Address)
+	socket := ""
+	if err == nil && address.Scheme == "unix" && address.Path != "" {
+		socket, address = address.Path, &url.URL{Scheme: "http", Host: "nomad"}
+	}
 	if err != nil || address.Host == "" {
 		return nil, nil, fmt.Errorf("nomad address %q is no URL", config.Address)
 	}
@@ -88,6 +93,11 @@ func nomadTransport(config *api.Config) (*url.URL, http.RoundTripper, error) {
 	transport.DisableCompression = true // what is compressed passes compressed
 	transport.MaxIdleConnsPerHost = 256
 	transport.IdleConnTimeout = time.Minute
+	if socket != "" {
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}
+	}
 	return address, transport, nil
 }
 
