@@ -51,3 +51,39 @@ func TestPreempt_MakesRoomForAHeldJob(t *testing.T) {
 		t.Errorf("asked again: %v\n%s", err, again)
 	}
 }
+
+// TestPreempt_MakesRoomForAHeldGang fills both nodes of class b with a job each, and
+// has both make way for a gang of two that can run nowhere else: neither member
+// starts before there is room for the other.
+func TestPreempt_MakesRoomForAHeldGang(t *testing.T) {
+	g := use(t)
+	var victims []string
+	for i, id := range []string{"low1", "low2"} {
+		low := gated(id, 1, map[string]any{"preemptible": true})
+		low.Priority = new(20)
+		low.TaskGroups[0].Tasks[0].Resources.CPU = new(3500) // both fit the node of class a
+		low.Affinities = []*api.Affinity{api.NewAffinity("${node.unique.id}", "=", g.nodes[1+i], 100)}
+		g.register(low)
+		g.until(60*time.Second, id+" runs on class b", func() bool { return g.runningOn(id)[psg.NodeID(g.nodes[1+i])] == 1 })
+		victims = append(victims, g.ids(id)...)
+	}
+
+	high := gated("high", 2, map[string]any{"gang": true, "labels": map[string]string{"class": "b"}})
+	high.Priority = new(80)
+	high.TaskGroups[0].Tasks[0].Resources.CPU = new(5000)
+	high.Constraints = append(high.Constraints, api.NewConstraint("${node.class}", "=", "b"), api.NewConstraint("${meta.psg_hold}", "=", "never"))
+	g.register(high)
+	g.until(60*time.Second, "the gang is queued", func() bool { return g.asks("high", psg.Queued) == 2 })
+	if out, err := g.psg("job", "preempt", "-max-victims", "1", "high"); err == nil || !strings.Contains(out, "it takes 2 victims for all 2 of gang") {
+		t.Errorf("one victim may do: %v\n%s", err, out)
+	}
+	out, err := g.psg("job", "preempt", "high")
+	if err != nil || strings.Count(out, "stops "+victims[0]) != 1 || strings.Count(out, "stops "+victims[1]) != 1 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	g.until(2*time.Minute, "the gang runs", func() bool {
+		on := g.runningOn("high")
+		return on[psg.NodeID(g.nodes[1])] == 1 && on[psg.NodeID(g.nodes[2])] == 1
+	})
+	t.Logf("the gang runs in place of:\n%s", out)
+}
