@@ -198,7 +198,8 @@ func (c serveConfig) jobs() controller.Jobs {
 	return shim.NewJobs(c.nomad)
 }
 
-// scopedJobs are those of some namespaces: gates in others get no answer but why.
+// scopedJobs are those of some namespaces: gates in others are told so, until their
+// allocations are seen and counted as Nomad's own, which opens them.
 type scopedJobs struct {
 	controller.Jobs
 	namespaces []string
