@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -221,7 +220,7 @@ func (o *Orders) heal(act heal.Act) {
 		}
 		return
 	}
-	at, limit, trusted := o.healer.limit(act)
+	at, limit, cores, trusted := o.healer.limit(act)
 	limit = possible(limit, o.tenants.of(act.Alloc))
 	r := psg.Report{
 		Node: o.config.Node, Kind: psg.Throttle, Epoch: at.Epoch, Sequence: at.Sequence,
@@ -237,11 +236,7 @@ func (o *Orders) heal(act heal.Act) {
 		r.State, r.Reason = psg.ReportRefused, "this agent only reports: "+act.Why
 	default:
 		h := hold{Kind: psg.Throttle, Alloc: act.Alloc, Stamp: at, Unasked: true, Until: r.Until}
-		err := o.holdBack(h, limit)
-		if errors.Is(err, hand.ErrBusy) { // it fills its memory faster than the kernel empties it
-			err = o.holdBack(h, inCPU(limit))
-		}
-		if err != nil {
+		if err := o.holdDown(h, limit, cores); err != nil {
 			r.State, r.Reason = psg.ReportFailed, err.Error()
 		}
 	}
@@ -252,35 +247,15 @@ func (o *Orders) heal(act heal.Act) {
 	o.tell(r)
 }
 
-// possible leaves out what an allocation has no control group for; what cannot be
-// held back in I/O or memory is held back in CPU, and so in those too.
-func possible(l hand.Limit, tasks []tenant) hand.Limit {
-	for _, t := range tasks {
-		if t.groups.IO == "" && l.ReadBps > 0 {
-			l.ReadBps, l.WriteBps, l.Cores = 0, 0, max(l.Cores, leastCores)
-		}
-		if t.groups.Memory == "" && l.MemoryMB > 0 {
-			l = inCPU(l)
-		}
-	}
-	return l
-}
-
-// inCPU is a limit of CPU in place of one of memory: who gets little to run touches
-// little.
-func inCPU(l hand.Limit) hand.Limit {
-	l.MemoryMB, l.Cores = 0, max(l.Cores, leastCores)
-	return l
-}
-
-// limit is an allocation's floor, in what it is to be held in, and the mandate
-// that lets it be held.
-func (h *healer) limit(act heal.Act) (at stamp, l hand.Limit, trusted bool) {
+// limit is an allocation's floor, in what it is to be held in and of CPU, and the
+// mandate that lets it be held.
+func (h *healer) limit(act heal.Act) (at stamp, l hand.Limit, cores float64, trusted bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	floor, trusted := h.floors[act.Alloc]
+	cores = max(leastCores, float64(floor[psg.CPU])/heal.MilliCores)
 	if act.What[heal.CPU] {
-		l.Cores = max(leastCores, float64(floor[psg.CPU])/heal.MilliCores)
+		l.Cores = cores
 	}
 	if act.What[heal.Memory] {
 		l.MemoryMB = max(floorMemoryMB, floor[psg.Memory])
@@ -288,5 +263,5 @@ func (h *healer) limit(act heal.Act) (at stamp, l hand.Limit, trusted bool) {
 	if act.What[heal.IO] {
 		l.ReadBps, l.WriteBps = floorIOBps, floorIOBps
 	}
-	return h.stamp, l, trusted
+	return h.stamp, l, cores, trusted
 }

@@ -61,6 +61,9 @@ var ErrNoGroup = errors.New("no control group of its own")
 // tightens: what is tighter already is left. It changes nothing.
 func (h Hand) Plan(g Groups, l Limit) ([]Write, error) {
 	p := planner{groups: g, devices: h.Devices}
+	if l.Frozen { // first: what stands still does not fill its memory while a limit is set
+		p.plan("freezer", g.Freezer, p.freezer)
+	}
 	if l.Cores > 0 {
 		p.plan("CPU", g.CPU, func() error { return p.cpu(l.Cores) })
 	}
@@ -69,9 +72,6 @@ func (h Hand) Plan(g Groups, l Limit) ([]Write, error) {
 	}
 	if l.MemoryMB > 0 { // last: what is held back already fills it again less quickly
 		p.plan("memory", g.Memory, func() error { return p.memory(l.MemoryMB) })
-	}
-	if l.Frozen {
-		p.plan("freezer", g.Freezer, p.freezer)
 	}
 	if p.err != nil {
 		return nil, p.err
@@ -139,6 +139,9 @@ func gone(err error) bool {
 func isFreezer(file string) bool {
 	return slices.Contains([]string{"freezer.state", "cgroup.freeze"}, filepath.Base(file))
 }
+
+// Freezes reports whether a write stops the processes of a group.
+func (w Write) Freezes() bool { return isFreezer(w.File) }
 
 // planner collects the writes of one plan, and its first error.
 type planner struct {

@@ -53,11 +53,11 @@ func TestPlan_OnUnified(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Write{
+		{File: g.CPU + "/cgroup.freeze", Was: "0", Now: "1"},
 		{File: g.CPU + "/cpu.max", Was: "max 100000", Now: "50000 100000"},
 		{File: g.CPU + "/io.max", Device: "8:0", Was: "rbps=1000 wbps=max riops=max wiops=max", Now: "rbps=1000 wbps=3000 riops=10 wiops=max"},
 		{File: g.CPU + "/io.max", Device: "259:0", Was: "rbps=max wbps=max riops=max wiops=max", Now: "rbps=2000 wbps=3000 riops=10 wiops=max"},
 		{File: g.CPU + "/memory.high", Was: "max", Now: "67108864"},
-		{File: g.CPU + "/cgroup.freeze", Was: "0", Now: "1"},
 	}
 	if !slices.Equal(writes, want) {
 		t.Errorf("planned\n%+v\nwant\n%+v", writes, want)
@@ -71,13 +71,13 @@ func TestPlan_OnSeparate(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Write{
+		{File: g.CPU + "/freezer.state", Was: "THAWED", Now: "FROZEN"},
 		{File: g.CPU + "/cpu.cfs_quota_us", Was: "-1", Now: "50000"},
 		{File: g.CPU + "/blkio.throttle.read_bps_device", Device: "8:0", Was: "", Now: "2000"},
 		// 500 bytes a second are tighter than what is wanted: left.
 		{File: g.CPU + "/blkio.throttle.read_iops_device", Device: "8:0", Was: "", Now: "10"},
 		{File: g.CPU + "/memory.oom_control", Was: "0", Now: "1"},
 		{File: g.CPU + "/memory.limit_in_bytes", Was: "9223372036854771712", Now: "67108864"},
-		{File: g.CPU + "/freezer.state", Was: "THAWED", Now: "FROZEN"},
 	}
 	if !slices.Equal(writes, want) {
 		t.Errorf("planned\n%+v\nwant\n%+v", writes, want)
