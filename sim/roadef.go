@@ -63,7 +63,8 @@ func (r Roadef) Run() (result RoadefResult, err error) {
 }
 
 // solve searches in each thread by itself and takes the best, of equals the one
-// with the lowest seed.
+// with the lowest seed. The first half of several threads stays near the initial
+// assignment: which of the two is better is a matter of the instance.
 func (r Roadef) solve(p search.Problem, start time.Time) (best search.Result, steps int64, err error) {
 	results, errs := make([]search.Result, max(1, r.Threads)), make([]error, max(1, r.Threads))
 	options := search.Options{Steps: r.Steps}
@@ -75,7 +76,7 @@ func (r Roadef) solve(p search.Problem, start time.Time) (best search.Result, st
 	for i := range results {
 		wait.Go(func() {
 			o := options
-			o.Seed = r.Seed + uint64(i)
+			o.Seed, o.Near = r.Seed+uint64(i), i < r.Threads/2
 			results[i], errs[i] = search.Solve(p, o)
 		})
 	}

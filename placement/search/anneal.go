@@ -12,9 +12,14 @@ const (
 
 // anneal is simulated annealing (Kirkpatrick et al. 1983) over shifts, swaps
 // and ejections: once through all temperatures in haste, to learn at which the
-// cost falls, then slowly through those, and at last down to single units.
+// cost falls, then slowly through those, and at last down to single units. Near
+// the initial assignment it begins where moves of the mean cost are rare.
 func (s *searcher) anneal() {
 	if s.items == 0 || s.nodes < 2 {
+		return
+	}
+	if s.o.Near {
+		s.phase(0, cool, max(coldest, s.meanMove()/rare), coldest)
 		return
 	}
 	hot := hotter * s.pilot()
@@ -90,6 +95,18 @@ func (s *searcher) proposeSwap(one, two int, temperature float64) {
 	if d := s.swapDelta(one, two); d <= 0 || d <= s.random.bearable(temperature) {
 		s.swap(one, two, d)
 	}
+}
+
+// meanMove is what an item's being on a node costs in moves, on average.
+func (s *searcher) meanMove() float64 {
+	var items, nodes float64
+	for _, c := range s.moveCost {
+		items += float64(c)
+	}
+	for _, c := range s.nodeMove {
+		nodes += float64(c)
+	}
+	return items/float64(s.items) + nodes/float64(len(s.nodeMove))
 }
 
 // meanWorse samples what an allowed shift costs more, of those that do.

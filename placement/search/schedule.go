@@ -9,6 +9,7 @@ const (
 	levels  = 40    // of temperature in the pilot
 	hottest = 12    // times the mean worsening shift
 	coldest = 0.3   // of cost
+	rare    = 3     // mean moves over the temperature to begin at near the initial assignment
 	hotter  = 10    // begins the main part so much above what the pilot found
 	span    = 1000  // hot over cold in the main part
 	pilot   = 0.06  // share of the budget that finds the hot temperature

@@ -48,6 +48,29 @@ func TestSolve_SameSeedSameAssignment(t *testing.T) {
 	}
 }
 
+// TestSolve_NearFindsTheFewMovesThatAreNeeded has one item too many on a node and
+// one too few on another: whoever mixes all up does not get them home again in so
+// few steps.
+func TestSolve_NearFindsTheFewMovesThatAreNeeded(t *testing.T) {
+	p := plain(12, 1000, 100, slices.Repeat([]int64{10}, 120)...)
+	p.Resources[0].Weight = 10
+	for i := range p.Items {
+		p.Items[i].MoveCost, p.Initial[i] = 5, i%12
+	}
+	p.Initial[11] = 0
+	near, err := Solve(p, Options{Seed: 1, Near: true, Steps: 100_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	far, err := Solve(p, Options{Seed: 1, Steps: 100_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (Cost{ItemMove: 5, GroupMove: 1}); near.Cost != want || far.Cost.Total() <= want.Total() {
+		t.Errorf("near %+v, far %+v; want one item moved by the first alone", near.Cost, far.Cost)
+	}
+}
+
 func TestSolve_EndsWhenTimeIsUsed(t *testing.T) {
 	p := randomProblem(rand.New(rand.NewPCG(3, 4)), 8, 40)
 	looks := 0

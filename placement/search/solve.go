@@ -8,6 +8,10 @@ import (
 // Options say how to search.
 type Options struct {
 	Seed uint64
+	// Near searches among the assignments that are near the initial one, where
+	// moves cost more than what they can gain elsewhere; else it begins so hot that
+	// the initial one is forgotten.
+	Near bool
 	// Steps bounds the number of steps; 0 means no bound.
 	Steps int64
 	// Used says which share of the time is used up: the search ends at 1. It
