@@ -32,6 +32,8 @@ type AuditHead struct {
 	Position uint64 // in the audit stream
 	Sequence uint64 // of the ledger record
 	Hash     [sha256.Size]byte
+
+	end uint64 // of the stream: beyond Position where others wrote to it
 }
 
 // Project follows the ledger and appends an audit record for each record that
@@ -93,44 +95,55 @@ func (a *Audit) append(ctx context.Context, after AuditHead, r psg.AuditRecord) 
 	bounded, cancel := context.WithTimeout(ctx, appendTimeout)
 	defer cancel()
 	_, err = a.bus.js.Publish(bounded, auditSubject, data,
-		jetstream.WithExpectStream(auditStream), jetstream.WithExpectLastSequence(after.Position))
+		jetstream.WithExpectStream(auditStream), jetstream.WithExpectLastSequence(after.end))
 	if err != nil {
 		return after, fmt.Errorf("append audit record of ledger record %d: %w", r.Sequence, err)
 	}
-	return AuditHead{after.Position + 1, r.Sequence, sha256.Sum256(data)}, nil
+	return AuditHead{after.end + 1, r.Sequence, sha256.Sum256(data), after.end + 1}, nil
 }
 
 // Head returns the end of the chain; the zero AuditHead if there is none.
 func (a *Audit) Head(ctx context.Context) (AuditHead, error) {
 	ctx, cancel := context.WithTimeout(ctx, appendTimeout)
 	defer cancel()
-	position, stored, err := a.bus.ask(ctx, auditStream, map[string]any{"last_by_subj": auditSubject})
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
+	last, err := a.bus.ask(ctx, auditStream, map[string]any{"last_by_subj": auditSubject})
+	end := last.position
+	for err == nil && last.foreign {
+		if last.position == 1 {
+			return AuditHead{end: end}, nil
+		}
+		last, err = a.bus.ask(ctx, auditStream, map[string]any{"seq": last.position - 1})
+	}
+	if errors.Is(err, jetstream.ErrMsgNotFound) && end == 0 {
 		return AuditHead{}, nil
 	}
 	if err != nil {
 		return AuditHead{}, fmt.Errorf("read head of audit: %w (%w)", err, psg.ErrUnavailable)
 	}
-	r, err := wire.DecodeAuditRecord(stored)
+	r, err := wire.DecodeAuditRecord(last.data)
 	if err != nil {
 		return AuditHead{}, fmt.Errorf("head of audit: %w", err)
 	}
-	return AuditHead{position, r.Sequence, sha256.Sum256(stored)}, nil
+	return AuditHead{last.position, r.Sequence, sha256.Sum256(last.data), end}, nil
 }
 
 // Read calls visit with every audit record, in order, up to the last there was
 // when it began: where it is, the bytes it is stored as, and what they say. It
-// stops at the first error of visit.
+// stops at the first error of visit. What is in the stream and was not appended by
+// an Audit comes without bytes, and says nothing.
 func (a *Audit) Read(ctx context.Context, visit func(position uint64, stored []byte, r psg.AuditRecord) error) error {
 	last, err := a.bus.end(ctx, auditStream)
 	if err != nil {
 		return err
 	}
-	return a.bus.read(ctx, auditStream, 0, last, func(position uint64, data []byte) error {
-		r, err := wire.DecodeAuditRecord(data)
-		if err != nil {
-			return fmt.Errorf("audit record %d: %w", position, err)
+	return a.bus.read(ctx, auditStream, 0, last, func(m message) error {
+		if m.foreign {
+			return visit(m.position, nil, psg.AuditRecord{})
 		}
-		return visit(position, data, r)
+		r, err := wire.DecodeAuditRecord(m.data)
+		if err != nil {
+			return fmt.Errorf("audit record %d: %w", m.position, err)
+		}
+		return visit(m.position, m.data, r)
 	})
 }

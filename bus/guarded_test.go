@@ -46,7 +46,7 @@ func TestEmbedded_RefusesWhoShowsNothing(t *testing.T) {
 
 // TestEmbedded_Local is how agents and tools on the controller's own machine come
 // without credentials, where that is allowed.
-func TestEmbedded_LocalDoesAllButLoseRecords(t *testing.T) {
+func TestEmbedded_LocalIsAnAgentAndAnAuditor(t *testing.T) {
 	issuer, err := credentials.OpenOrCreate(filepath.Join(t.TempDir(), "issuer.nk"))
 	if err != nil {
 		t.Fatal(err)
@@ -58,18 +58,32 @@ func TestEmbedded_LocalDoesAllButLoseRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(running.Close)
+	controller := connectAs(t, Config{Server: running})
+	createStreams(t, controller)
+	if err := controller.Ledger().Append(t.Context(), record(1, 1)); err != nil {
+		t.Fatal(err)
+	}
 	config := Config{URLs: []string{running.ClientURL()}}
-	local := connectAs(t, config)
-	createStreams(t, local)
-	if err := local.Ledger().Append(t.Context(), record(1, 1)); err != nil {
-		t.Error(err)
+	if records := replay(t, connectAs(t, config), 0); len(records) != 1 {
+		t.Errorf("a local auditor reads %d records, want 1", len(records))
 	}
 	r := as(t, config)
-	if !r.publish(TelemetrySubject("n1"), nil) {
-		t.Error("a local agent may not publish telemetry")
+	for subject, may := range map[string]bool{
+		TelemetrySubject("n1"): true, ReportSubject("n1"): true,
+		ledgerSubject: false, auditSubject: false, OrderSubject("n1"): false, resyncSubject: false,
+		"$KV." + leaseBucket + "." + leaseKey: false, "$O." + imageBucket + ".C.x": false, "_INBOX.x": false,
+		"$JS.API.STREAM.DELETE." + ledgerStream: false, "$JS.API.STREAM.UPDATE." + ledgerStream: false,
+		"$JS.API.STREAM.PURGE.OBJ_" + imageBucket: false, "$JS.API.CONSUMER.CREATE." + telemetryStream: false,
+	} {
+		if got := r.publish(subject, nil); got != may {
+			t.Errorf("without credentials one may publish on %s: %t, want %t", subject, got, may)
+		}
 	}
-	if err := r.js.DeleteStream(t.Context(), ledgerStream); err == nil {
-		t.Error("the ledger was deleted without credentials")
+	if !r.subscribe(OrderSubject("n1")) || !r.subscribe(resyncSubject) {
+		t.Error("a local agent may not hear its orders")
+	}
+	if r.subscribe(TelemetrySubject("n1")) || r.subscribe(ledgerSubject) {
+		t.Error("without credentials one may hear what agents and the leader publish")
 	}
 	// Whoever shows credentials gets no more than they give.
 	config.Credentials = issued(t, issuer, "agent/n1")

@@ -105,7 +105,7 @@ func (l *Lease) open(ctx context.Context) (err error) {
 // stream: the bucket itself would take the word of the nearest server, and a lease
 // that one which lags still shows as it was cannot be taken by that revision.
 func (l *Lease) look(ctx context.Context) error {
-	revision, value, err := l.bus.ask(ctx, "KV_"+leaseBucket, map[string]any{"last_by_subj": "$KV." + leaseBucket + "." + leaseKey})
+	found, err := l.bus.ask(ctx, "KV_"+leaseBucket, map[string]any{"last_by_subj": "$KV." + leaseBucket + "." + leaseKey})
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		l.revision, l.holder = 0, psg.Leader{}
 		return nil
@@ -113,16 +113,16 @@ func (l *Lease) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if revision == l.revision {
+	if found.position == l.revision {
 		return nil
 	}
-	holder, instance, err := wire.DecodeLease(value)
+	holder, instance, err := wire.DecodeLease(found.data)
 	if err != nil {
 		// Of a later version, which renews it, or nobody's, and then it can be taken.
 		l.bus.config.Log.Error("the lease says what this version cannot read", "error", err)
 		holder, instance = psg.Leader{Name: "unknown"}, ""
 	}
-	l.revision, l.holder, l.since = revision, holder, time.Now()
+	l.revision, l.holder, l.since = found.position, holder, time.Now()
 	l.mine = instance == l.instance && holder.Name != "" // a write of ours that was not acknowledged
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/internal/flood"
 	"github.com/psgrid/psg/wire"
 )
 
@@ -87,11 +88,11 @@ func (l *Ledger) Append(ctx context.Context, r psg.Record) error {
 func (l *Ledger) settle(ctx context.Context, sequence uint64, data []byte, cause error) error {
 	ctx = context.WithoutCancel(ctx)
 	stored, err := patiently(ctx, func(ctx context.Context) ([]byte, error) {
-		_, stored, err := l.bus.ask(ctx, ledgerStream, map[string]any{"seq": sequence})
+		stored, err := l.bus.ask(ctx, ledgerStream, map[string]any{"seq": sequence})
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return nil, nil
 		}
-		return stored, err
+		return stored.data, err
 	})
 	switch {
 	case err != nil:
@@ -107,7 +108,9 @@ func (l *Ledger) settle(ctx context.Context, sequence uint64, data []byte, cause
 }
 
 // Replay calls fold with every record after a position, in order, up to the
-// last one there was when it began. It stops at fold's first error.
+// last one there was when it began. It stops at fold's first error. What is in the
+// log and was not appended by a Ledger comes as a record of no epoch that holds
+// nothing, and that is logged.
 func (l *Ledger) Replay(ctx context.Context, after uint64, fold func(psg.Record) error) error {
 	last, err := l.bus.end(ctx, ledgerStream)
 	if err != nil {
@@ -116,24 +119,31 @@ func (l *Ledger) Replay(ctx context.Context, after uint64, fold func(psg.Record)
 	if last < after {
 		return fmt.Errorf("the ledger ends at record %d, before record %d: records are lost", last, after)
 	}
-	return l.bus.read(ctx, ledgerStream, after, last, folding(fold))
+	return l.bus.read(ctx, ledgerStream, after, last, l.folding(fold))
 }
 
 // Follow calls fold with every record after a position, in order, as they are
 // appended, until ctx ends. It stops at fold's first error; while the log cannot
 // be read it waits.
 func (l *Ledger) Follow(ctx context.Context, after uint64, fold func(psg.Record) error) error {
-	return l.bus.follow(ctx, ledgerStream, after, folding(fold))
+	return l.bus.follow(ctx, ledgerStream, after, l.folding(fold))
 }
 
 // folding decodes records for fold.
-func folding(fold func(psg.Record) error) visitor {
-	return func(position uint64, data []byte) error {
-		record, err := wire.DecodeRecord(data)
-		if err != nil {
-			return fmt.Errorf("decode record %d: %w", position, err)
+func (l *Ledger) folding(fold func(psg.Record) error) visitor {
+	var logged flood.Limit
+	return func(m message) error {
+		if m.foreign {
+			if left, ok := logged.Take(time.Now()); ok {
+				l.bus.config.Log.Error("the ledger holds what no controller appended: passed over", "record", m.position, "bytes", len(m.data), "left_out", left)
+			}
+			return fold(psg.Record{Sequence: m.position})
 		}
-		record.Sequence = position
+		record, err := wire.DecodeRecord(m.data)
+		if err != nil {
+			return fmt.Errorf("decode record %d: %w", m.position, err)
+		}
+		record.Sequence = m.position
 		return fold(record)
 	}
 }

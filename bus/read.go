@@ -32,7 +32,24 @@ const (
 )
 
 // visitor is shown a message of a stream.
-type visitor func(position uint64, data []byte) error
+type visitor func(message) error
+
+// message is one of a stream.
+type message struct {
+	position uint64
+	data     []byte
+	// foreign means that no writer of this stream put it there: see foreign.
+	foreign bool
+}
+
+// foreign reports whether a message was stored without being meant for its
+// stream and its position, which those who append say with each, and the server
+// checks. What the server answers to whoever asks goes where they want it to,
+// though they may not write there themselves.
+func foreign(stream string, position uint64, header nats.Header) bool {
+	return header.Get(jetstream.ExpectedStreamHeader) != stream ||
+		header.Get(jetstream.ExpectedLastSeqHeader) != strconv.FormatUint(position-1, 10)
+}
 
 // read visits the messages of a stream after one position up to another, which
 // must be there. The server that answers may have yet to hear of them, and may
@@ -123,22 +140,22 @@ func (b *Bus) batch(ctx context.Context, stream string, after uint64, visit visi
 		return after, lost(err)
 	}
 	for {
-		message, err := next(ctx, replies)
+		reply, err := next(ctx, replies)
 		if err != nil {
 			return after, err
 		}
-		switch status := message.Header.Get("Status"); status {
+		switch status := reply.Header.Get("Status"); status {
 		case "": // a message of the stream
 		case "204", "404": // the end of the batch; nothing there
 			return after, nil
 		default:
-			return after, lost(fmt.Errorf("status %s %s", status, message.Header.Get("Description")))
+			return after, lost(fmt.Errorf("status %s %s", status, reply.Header.Get("Description")))
 		}
-		position, err := strconv.ParseUint(message.Header.Get(jetstream.SequenceHeader), 10, 64)
+		position, err := strconv.ParseUint(reply.Header.Get(jetstream.SequenceHeader), 10, 64)
 		if err != nil || position <= after {
-			return after, fmt.Errorf("read %s after %d: a message is at %q", stream, after, message.Header.Get(jetstream.SequenceHeader))
+			return after, fmt.Errorf("read %s after %d: a message is at %q", stream, after, reply.Header.Get(jetstream.SequenceHeader))
 		}
-		if err := visit(position, message.Data); err != nil {
+		if err := visit(message{position, reply.Data, foreign(stream, position, reply.Header)}); err != nil {
 			return after, err
 		}
 		after = position
@@ -149,59 +166,67 @@ func (b *Bus) batch(ctx context.Context, stream string, after uint64, visit visi
 func (b *Bus) fromLeader(ctx context.Context, stream string, after uint64, visit visitor) (uint64, error) {
 	bounded, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	position, data, err := b.ask(bounded, stream, map[string]any{"seq": after + 1})
+	found, err := b.ask(bounded, stream, map[string]any{"seq": after + 1})
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return after, ctx.Err()
 	case err != nil:
 		return after, lost(err)
-	case position != after+1:
-		return after, lost(fmt.Errorf("message %d came", position))
+	case found.position != after+1:
+		return after, lost(fmt.Errorf("message %d came", found.position))
 	}
-	return position, visit(position, data)
+	return found.position, visit(found)
 }
 
 // ask asks the leader of a stream for a message; jetstream.ErrMsgNotFound means
 // that it has none.
-func (b *Bus) ask(ctx context.Context, stream string, which map[string]any) (position uint64, data []byte, err error) {
+func (b *Bus) ask(ctx context.Context, stream string, which map[string]any) (message, error) {
 	request, err := json.Marshal(which)
 	if err != nil {
-		return 0, nil, err
+		return message{}, err
 	}
 	answer, err := b.conn.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, request)
 	if err != nil {
-		return 0, nil, err
+		return message{}, err
 	}
 	var told struct {
 		Error   *jetstream.APIError `json:"error"`
 		Message struct {
 			Sequence uint64 `json:"seq"`
+			Header   []byte `json:"hdrs"`
 			Data     []byte `json:"data"`
 		} `json:"message"`
 	}
 	if err := json.Unmarshal(answer.Data, &told); err != nil {
-		return 0, nil, fmt.Errorf("answer of %s: %w", stream, err)
+		return message{}, fmt.Errorf("answer of %s: %w", stream, err)
 	}
 	switch {
 	case told.Error == nil:
-		return told.Message.Sequence, told.Message.Data, nil
+		var header nats.Header
+		if len(told.Message.Header) > 0 {
+			if header, err = nats.DecodeHeadersMsg(told.Message.Header); err != nil {
+				return message{}, fmt.Errorf("answer of %s: %w", stream, err)
+			}
+		}
+		position := told.Message.Sequence
+		return message{position, told.Message.Data, foreign(stream, position, header)}, nil
 	case told.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
-		return 0, nil, jetstream.ErrMsgNotFound
+		return message{}, jetstream.ErrMsgNotFound
 	}
-	return 0, nil, told.Error
+	return message{}, told.Error
 }
 
 func next(ctx context.Context, replies *nats.Subscription) (*nats.Msg, error) {
 	bounded, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	message, err := replies.NextMsgWithContext(bounded)
+	reply, err := replies.NextMsgWithContext(bounded)
 	if err != nil && ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	if err != nil {
 		return nil, lost(err)
 	}
-	return message, nil
+	return reply, nil
 }
 
 func lost(err error) error { return fmt.Errorf("%w: %w", errLostBatch, err) }

@@ -15,8 +15,11 @@ func TestRead_FromTheLeaderGivesTheSameOneByOne(t *testing.T) {
 	}
 	direct, led := map[uint64]string{}, map[uint64]string{}
 	into := func(seen map[uint64]string) visitor {
-		return func(position uint64, data []byte) error {
-			seen[position] = string(data)
+		return func(m message) error {
+			if m.foreign {
+				t.Errorf("record %d is taken for one that no Ledger appended", m.position)
+			}
+			seen[m.position] = string(m.data)
 			return nil
 		}
 	}
@@ -37,7 +40,7 @@ func TestRead_FromTheLeaderGivesTheSameOneByOne(t *testing.T) {
 		t.Errorf("beyond the end: %d, %v", at, err)
 	}
 	broken := errors.New("broken")
-	if _, err := bus.fromLeader(t.Context(), ledgerStream, 0, func(uint64, []byte) error { return broken }); !errors.Is(err, broken) {
+	if _, err := bus.fromLeader(t.Context(), ledgerStream, 0, func(message) error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("a visitor's error came back as %v", err)
 	}
 }

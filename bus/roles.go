@@ -17,7 +17,7 @@ const (
 	RoleDriver     = "driver"     // nothing: gates speak gRPC to a controller
 	RoleTenant     = "tenant"     // nothing: tenants speak gRPC and REST
 	// RoleLocal is whoever comes without credentials from the machine itself,
-	// where that is allowed: everything but what loses records.
+	// where that is allowed: an agent of any node, and an auditor.
 	RoleLocal = "local"
 )
 
@@ -36,6 +36,15 @@ func losing() []string {
 	}
 }
 
+// auditing is what reads ledger and audit.
+func auditing() []string {
+	var all []string
+	for _, stream := range []string{auditStream, ledgerStream} {
+		all = append(all, "$JS.API.STREAM.INFO."+stream, "$JS.API.DIRECT.GET."+stream, "$JS.API.STREAM.MSG.GET."+stream)
+	}
+	return all
+}
+
 // PermissionsOf returns what a name may, or why nobody has that name.
 func PermissionsOf(name string) (Permissions, error) {
 	role, node, ofNode := strings.Cut(name, "/")
@@ -46,7 +55,10 @@ func PermissionsOf(name string) (Permissions, error) {
 	case RoleOperator:
 		return Permissions{}, nil
 	case RoleLocal:
-		return Permissions{DenyPublish: losing()}, nil
+		return Permissions{
+			Publish:   append(auditing(), telemetrySubject+"*", reportSubject+"*"),
+			Subscribe: []string{orderSubject + "*", resyncSubject, "_INBOX.>"},
+		}, nil
 	case RoleController:
 		return Permissions{
 			Publish: []string{
@@ -57,14 +69,7 @@ func PermissionsOf(name string) (Permissions, error) {
 			Subscribe:   []string{telemetrySubject + "*", reportSubject + "*", "_INBOX.>"},
 		}, nil
 	case RoleAuditor:
-		return Permissions{
-			Publish: []string{
-				"$JS.API.STREAM.INFO." + auditStream, "$JS.API.STREAM.INFO." + ledgerStream,
-				"$JS.API.DIRECT.GET." + auditStream, "$JS.API.DIRECT.GET." + ledgerStream,
-				"$JS.API.STREAM.MSG.GET." + auditStream, "$JS.API.STREAM.MSG.GET." + ledgerStream,
-			},
-			Subscribe: []string{"_INBOX.>"},
-		}, nil
+		return Permissions{Publish: auditing(), Subscribe: []string{"_INBOX.>"}}, nil
 	case RoleAgent:
 		return Permissions{
 			Publish:   []string{TelemetrySubject(psg.NodeID(node)), ReportSubject(psg.NodeID(node))},

@@ -51,6 +51,7 @@ func telemetryConfig() jetstream.StreamConfig {
 		MaxMsgsPerSubject: 1500, // 200 ms for five minutes
 		MaxBytes:          256 << 20,
 		Replicas:          1,
+		NoAck:             true, // agents want none, and could have them sent to where they may not write
 	}
 }
 

@@ -71,9 +71,22 @@ func auditEntry(d psg.Delta) (entry psg.AuditEntry, told bool) {
 // Chain checks audit records one after another. The zero Chain is before the
 // first.
 type Chain struct {
-	Position uint64 // of the last record in the audit stream
+	Position uint64 // in the audit stream, as far as it was followed
 	Sequence uint64 // of the ledger record it tells of
 	Hash     []byte // of the bytes it is stored as; what the next must carry
+}
+
+// Pass moves on over what is in the stream and is no audit record.
+func (c *Chain) Pass(position uint64) error {
+	if position != c.Position+1 {
+		return c.missing(position)
+	}
+	c.Position = position
+	return nil
+}
+
+func (c *Chain) missing(position uint64) error {
+	return fmt.Errorf("audit record %d is missing: after %d comes %d", c.Position+1, c.Position, position)
 }
 
 // Next checks that a record follows, and moves on to it. stored is the bytes
@@ -81,7 +94,7 @@ type Chain struct {
 func (c *Chain) Next(position uint64, stored []byte, r psg.AuditRecord) error {
 	switch {
 	case position != c.Position+1:
-		return fmt.Errorf("audit record %d is missing: after %d comes %d", c.Position+1, c.Position, position)
+		return c.missing(position)
 	case !bytes.Equal(r.Previous, c.Hash):
 		return fmt.Errorf("audit record %d was tampered with, or the one before: it does not carry that one's hash", position)
 	case r.Sequence <= c.Sequence:

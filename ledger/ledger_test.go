@@ -49,6 +49,17 @@ func apply(s *State, deltas ...psg.Delta) error {
 	return s.Apply(psg.Record{Sequence: s.Sequence() + 1, Epoch: s.Epoch(), Deltas: deltas})
 }
 
+// What is in the log and of no leader counts as a position, and is nothing else.
+func TestApply_PassesOverWhatNoLeaderWrote(t *testing.T) {
+	s := led(t, node("n", 100))
+	if err := s.Apply(psg.Record{Sequence: 2}); err != nil || s.Sequence() != 2 || s.Epoch() != 1 {
+		t.Fatalf("Apply = %v, at record %d of epoch %d", err, s.Sequence(), s.Epoch())
+	}
+	if err := apply(s, psg.NodeGone{Node: "n"}); err != nil || s.Sequence() != 3 {
+		t.Errorf("Apply = %v, at record %d", err, s.Sequence())
+	}
+}
+
 func TestApply_RefusesBrokenRecords(t *testing.T) {
 	for name, broken := range map[string]struct {
 		record psg.Record
@@ -56,7 +67,7 @@ func TestApply_RefusesBrokenRecords(t *testing.T) {
 	}{
 		"gap":            {psg.Record{Sequence: 3, Epoch: 1}, "does not follow"},
 		"repeat":         {psg.Record{Sequence: 1, Epoch: 1}, "does not follow"},
-		"stale epoch":    {psg.Record{Sequence: 2, Epoch: 0}, "epoch 0 writes while epoch 1 leads"},
+		"stale epoch":    {psg.Record{Sequence: 2, Epoch: 0, Deltas: []psg.Delta{psg.NodeGone{Node: "n"}}}, "epoch 0 writes while epoch 1 leads"},
 		"unopened epoch": {psg.Record{Sequence: 2, Epoch: 2}, "epoch 2 writes while epoch 1 leads"},
 		"epoch reopened": {psg.Record{Sequence: 2, Epoch: 1, Deltas: []psg.Delta{psg.Led{Epoch: 1}}}, "cannot follow"},
 		"epoch mismatch": {psg.Record{Sequence: 2, Epoch: 3, Deltas: []psg.Delta{psg.Led{Epoch: 2}}}, "cannot follow"},

@@ -88,6 +88,9 @@ func (s *State) Apply(r psg.Record) error {
 
 // admit checks that a record belongs to the leading epoch, or opens the next.
 func (s *State) admit(r psg.Record) error {
+	if r.Epoch == 0 && len(r.Deltas) == 0 {
+		return nil // in the log, but of no leader
+	}
 	if len(r.Deltas) > 0 {
 		if led, opens := r.Deltas[0].(psg.Led); opens {
 			if led.Epoch != r.Epoch || led.Epoch <= s.epoch {

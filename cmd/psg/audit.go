@@ -172,12 +172,13 @@ type auditReport struct {
 	Position uint64 `json:"position"`
 	Sequence uint64 `json:"sequence"` // of the ledger record at the head
 	Hash     string `json:"hash"`
-	Untold   int    `json:"untold"` // ledger records of the last minute that are yet to be told
+	Untold   int    `json:"untold"`  // ledger records of the last minute that are yet to be told
+	Foreign  int    `json:"foreign"` // messages in the stream that no controller appended
 }
 
 func (r auditReport) print(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "Records\t%d\nEntries\t%d\nHead\t%d:%s\nLedger record\t%d\nNot told yet\t%d\n",
-		r.Records, r.Entries, r.Position, r.Hash, r.Sequence, r.Untold)
+	_, err := fmt.Fprintf(w, "Records\t%d\nEntries\t%d\nHead\t%d:%s\nLedger record\t%d\nNot told yet\t%d\nPassed over\t%d\n",
+		r.Records, r.Entries, r.Position, r.Hash, r.Sequence, r.Untold, r.Foreign)
 	return err
 }
 
@@ -201,23 +202,32 @@ func (c *auditCheck) run(ctx context.Context, transport *bus.Bus) (auditReport, 
 	records, stop := c.readLedger(ctx, transport)
 	defer stop()
 	err := transport.Audit().Read(ctx, func(position uint64, stored []byte, r psg.AuditRecord) error {
+		anew := fmt.Errorf("audit record %d is not the one the anchor was taken of: the chain was written anew", position)
+		if stored == nil && position == c.position {
+			return anew
+		}
+		if stored == nil {
+			report.Foreign++
+			return chain.Pass(position)
+		}
 		if err := chain.Next(position, stored, r); err != nil {
 			return err
 		}
+		report.Position = position
 		if position == c.position && hex.EncodeToString(chain.Hash) != c.hash {
-			return fmt.Errorf("audit record %d is not the one the anchor was taken of: the chain was written anew", position)
+			return anew
 		}
 		report.Records++
 		report.Entries += len(r.Entries)
 		return records.tells(position, r)
 	})
-	if err == nil && c.position > chain.Position {
-		err = fmt.Errorf("the audit ends at record %d, before the anchor's %d: records are missing", chain.Position, c.position)
+	if err == nil && c.position > report.Position {
+		err = fmt.Errorf("the audit ends at record %d, before the anchor's %d: records are missing", report.Position, c.position)
 	}
 	if err == nil {
 		report.Untold, err = records.rest(c.now)
 	}
-	report.Position, report.Sequence, report.Hash = chain.Position, chain.Sequence, hex.EncodeToString(chain.Hash)
+	report.Sequence, report.Hash = chain.Sequence, hex.EncodeToString(chain.Hash)
 	return report, err
 }
 

@@ -112,6 +112,19 @@ func (b *auditBus) stored(t *testing.T) (all [][]byte) {
 	return all
 }
 
+// put appends to the audit as the leader does; but what is JSON as NATS's own
+// answers come there.
+func (b *auditBus) put(t *testing.T, after uint64, data []byte) {
+	t.Helper()
+	options := []jetstream.PublishOpt{jetstream.WithExpectStream("PSG_AUDIT"), jetstream.WithExpectLastSequence(after)}
+	if bytes.HasPrefix(data, []byte("{")) {
+		options = nil
+	}
+	if _, err := b.js.Publish(t.Context(), "psg.v1.audit", data, options...); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestAudit_TellsEachRecordOnceAcrossRestartsAndRivals(t *testing.T) {
 	b := newAuditBus(t)
 	records := auditedRecords(time.Now())
@@ -173,14 +186,16 @@ func TestAuditVerify_FindsWhatWasTamperedWith(t *testing.T) {
 		"written anew":          {func(all [][]byte) [][]byte { return rewritten(t, all, "policy says no", "policy said so") }, false, "not what the ledger record gives"},
 		"written anew, no view": {func(all [][]byte) [][]byte { return rewritten(t, all, "policy says no", "policy said so") }, true, "anchor"},
 		"no record":             {func(all [][]byte) [][]byte { return append(all, []byte("\xff")) }, true, "decode"},
+		"not ours":              {func(all [][]byte) [][]byte { return slices.Insert(all, 3, []byte("{}")) }, false, ""},
+		"not ours in its stead": {func(all [][]byte) [][]byte { all[3] = []byte("{}"); return all }, true, "tampered"},
+		"not ours at the end":   {func(all [][]byte) [][]byte { all[5] = []byte("{}"); return all }, false, "ledger record 7"},
+		"not ours, no view":     {func(all [][]byte) [][]byte { all[5] = []byte("{}"); return all }, true, "anchor"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			copied := newAuditBus(t)
 			copied.write(t, records)
-			for _, data := range tampered.change(slices.Clone(good)) {
-				if _, err := copied.js.Publish(t.Context(), "psg.v1.audit", data); err != nil {
-					t.Fatal(err)
-				}
+			for i, data := range tampered.change(slices.Clone(good)) {
+				copied.put(t, uint64(i), data)
 			}
 			check := auditCheck{now: time.Now(), alone: tampered.alone}
 			if tampered.alone && strings.Contains(tampered.want, "anchor") {

@@ -16,9 +16,11 @@ func TestEmbedded_LeaderIsKilledWithItsNATSServer(t *testing.T) {
 	g := &grid{t: t}
 	t.Cleanup(g.stop)
 	clients, routes := addresses(t, replicas), addresses(t, replicas)
+	issuer := filepath.Join(dir, "issuer.nk")
+	g.operate(issuer)
 	for i := range replicas {
 		g.urls = append(g.urls, "nats://"+clients[i])
-		g.addController(dir, "-data-dir", filepath.Join(dir, fmt.Sprint("bus-", i)), "-nats-listen", clients[i],
+		g.addController(dir, "-data-dir", filepath.Join(dir, fmt.Sprint("bus-", i)), "-nats-listen", clients[i], "-nats-issuer", issuer,
 			"-nats-cluster", routes[i], "-nats-routes", strings.Join(routes, ","), "-nats-replicas", fmt.Sprint(replicas))
 	}
 	g.leader()

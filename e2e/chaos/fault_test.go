@@ -24,6 +24,7 @@ func newSingle(t *testing.T, dir string) *grid {
 	t.Cleanup(g.stop)
 	at := addresses(t, 1)[0]
 	g.urls = []string{"nats://" + at}
+	g.operate(filepath.Join(dir, "issuer.nk")) // as the controller finds it
 	p := g.addController(logs, "-data-dir", dir, "-nats-listen", at)
 	g.leader()
 	// The world is reported by a leader; here the first record is the test's.

@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -18,7 +19,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
 
+	"github.com/psgrid/psg/bus"
+	"github.com/psgrid/psg/bus/credentials"
 	"github.com/psgrid/psg/e2e/cluster"
 )
 
@@ -72,6 +76,7 @@ type grid struct {
 	urls        []string
 	controllers []*process
 	grpc, rest  []string
+	creds       string // file of what embedded servers are shown; empty for others
 }
 
 const replicas = 3
@@ -258,7 +263,18 @@ func (g *grid) ledgerLeader() (index int) {
 // connect connects to the bus, past everything that is tested.
 func (g *grid) connect() (jetstream.JetStream, *nats.Conn) {
 	g.t.Helper()
-	conn, err := nats.Connect(strings.Join(g.urls, ","), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true), nats.ReconnectWait(100*time.Millisecond))
+	shown := func(*nats.Options) error { return nil }
+	if g.creds != "" {
+		shown = func(o *nats.Options) error {
+			content, err := os.ReadFile(g.creds)
+			if err != nil {
+				return err
+			}
+			token, err := nkeys.ParseDecoratedJWT(content)
+			return errors.Join(err, nats.UserCredentials(g.creds)(o), nats.Token(token)(o))
+		}
+	}
+	conn, err := nats.Connect(strings.Join(g.urls, ","), shown, nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true), nats.ReconnectWait(100*time.Millisecond))
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -268,6 +284,23 @@ func (g *grid) connect() (jetstream.JetStream, *nats.Conn) {
 		g.t.Fatal(err)
 	}
 	return js, conn
+}
+
+// operate has the test come to embedded servers as their operator.
+func (g *grid) operate(issuer string) {
+	g.t.Helper()
+	signer, err := credentials.OpenOrCreate(issuer)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	content, err := signer.Issue(bus.RoleOperator, time.Time{})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.creds = filepath.Join(g.t.TempDir(), "operator.creds")
+	if err := os.WriteFile(g.creds, content, 0o600); err != nil {
+		g.t.Fatal(err)
+	}
 }
 
 // addresses picks free ones on loopback.

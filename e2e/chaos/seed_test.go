@@ -57,7 +57,7 @@ func world(epoch nouns.Epoch) []nouns.Delta {
 }
 
 func (g *grid) append(replicas int, r nouns.Record) error {
-	transport, err := bus.Connect(bus.Config{Name: "seed", URLs: g.urls, Replicas: replicas, Log: slog.New(slog.DiscardHandler)})
+	transport, err := bus.Connect(bus.Config{Name: "seed", URLs: g.urls, Credentials: g.creds, Replicas: replicas, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (g *grid) seedAlone(dir, listen string) {
 func (g *grid) intrude(replicas int) {
 	g.t.Helper()
 	eventually(g.t, patience, "the world is reported", func() bool {
-		transport, err := bus.Connect(bus.Config{Name: "seed", URLs: g.urls, Replicas: replicas, Log: slog.New(slog.DiscardHandler)})
+		transport, err := bus.Connect(bus.Config{Name: "seed", URLs: g.urls, Credentials: g.creds, Replicas: replicas, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			return false
 		}

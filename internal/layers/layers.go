@@ -16,7 +16,7 @@ var Allowed = map[string][]string{
 	"policies":  {"", "hclspec"},
 	"wire":      {""},
 	"telemetry": {""}, // what an agent and its readers agree on: both sides use it
-	"bus":       {"", "wire"},
+	"bus":       {"", "wire", "internal/flood"},
 	"rpc":       {"", "wire"},
 	"shim":      {"", "hclspec"},
 	"kube":      {""},
@@ -52,7 +52,7 @@ var Allowed = map[string][]string{
 	"examples":         {}, // job files, embedded for psg dev
 	"policies/library": {}, // bundles, embedded for psg dev
 	"internal/layers":  {},
-	"internal/flood":   {}, // which lines of what others send are logged: both ends of orders ask it
+	"internal/flood":   {}, // which lines of what others send are logged: both ends of orders and the bus ask it
 	"internal/heap":    {}, // how much garbage a controller makes before it is collected
 	"e2e":              {""},
 	"e2e/cards":        {"driver/plugin"}, // a Nomad plugin too: the handshake and the base protocol
