@@ -3,6 +3,7 @@ package bus
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -188,4 +189,63 @@ func (b *lockedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.Buffer.String()
+}
+
+// A ledger that was deleted begins anew: what images tell is of records that are
+// no more, also once there are as many as before.
+func TestImages_OfAnotherLedgerAreNotUsed(t *testing.T) {
+	dir := t.TempDir()
+	before := open(t, dir)
+	for sequence := uint64(1); sequence <= 3; sequence++ {
+		if err := before.Ledger().Append(t.Context(), record(sequence, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := before.Images().Save(t.Context(), image(2)); err != nil {
+		t.Fatal(err)
+	}
+	if got := restored(t, before); !slices.Equal(got, []uint64{2}) {
+		t.Fatalf("restored %v, want 2", got)
+	}
+	if err := before.js.DeleteStream(t.Context(), ledgerStream); err != nil {
+		t.Fatal(err)
+	}
+	after := again(t, before)
+	createStreams(t, after)
+	for sequence := uint64(1); sequence <= 4; sequence++ {
+		if err := after.Ledger().Append(t.Context(), psg.Record{Sequence: sequence, Epoch: 1, At: time.Unix(1_800_000_000, 0)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := restored(t, after); len(got) != 0 {
+		t.Errorf("restored %v, of the ledger that was", got)
+	}
+	if err := after.Images().Save(t.Context(), image(1)); err != nil {
+		t.Fatal(err)
+	}
+	if got := restored(t, after); !slices.Equal(got, []uint64{1}) {
+		t.Errorf("restored %v, want 1, of the ledger there is", got)
+	}
+	// Who was there before goes on with neither.
+	if err := before.Ledger().Replay(t.Context(), 3, func(psg.Record) error { return nil }); !errors.Is(err, errAnew) {
+		t.Errorf("Replay of the ledger that was = %v", err)
+	}
+	if err := before.Images().Save(t.Context(), image(3)); !errors.Is(err, errAnew) {
+		t.Errorf("Save of the ledger that was = %v", err)
+	}
+	before.quiet = time.Millisecond
+	if err := before.Ledger().Follow(t.Context(), 4, func(psg.Record) error { return nil }); !errors.Is(err, errAnew) {
+		t.Errorf("Follow of the ledger that was = %v", err)
+	}
+}
+
+// again is another process's connection to the same server.
+func again(t *testing.T, bus *Bus) *Bus {
+	t.Helper()
+	other, err := Connect(bus.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(other.Close)
+	return other
 }

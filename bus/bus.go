@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -76,6 +77,7 @@ type Bus struct {
 	conn   *nats.Conn
 	js     jetstream.JetStream
 	quiet  time.Duration // see quietFor
+	made   sync.Map      // when each stream was made that end was asked for
 }
 
 // Connect connects. The caller closes the bus.

@@ -5,9 +5,11 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -49,19 +51,89 @@ func (i *Images) Save(ctx context.Context, image psg.Image) error {
 	if err != nil {
 		return fmt.Errorf("open images: %w (%w)", err, psg.ErrUnavailable)
 	}
-	if _, err := store.PutBytes(ctx, imageName(image.Sequence), data); err != nil {
-		return fmt.Errorf("save image of record %d: %w (%w)", image.Sequence, err, psg.ErrUnavailable)
-	}
-	names, err := newest(ctx, store)
+	of, err := i.record(ctx, image.Sequence)
 	if err != nil {
 		return err
 	}
-	for _, name := range names[min(keptImages, len(names)):] {
-		if err := store.Delete(ctx, name); err != nil {
-			return fmt.Errorf("forget image %s: %w", name, err)
-		}
+	named := jetstream.ObjectMeta{Name: imageName(image.Sequence), Metadata: map[string]string{recordKey: of}}
+	if _, err := store.Put(ctx, named, bytes.NewReader(data)); err != nil {
+		return fmt.Errorf("save image of record %d: %w (%w)", image.Sequence, err, psg.ErrUnavailable)
+	}
+	if err := i.forget(ctx, store); err != nil {
+		return err
 	}
 	return i.sweep(ctx, store)
+}
+
+// recordKey is under what an image says of which record it is: of that name there
+// is one in each log that there ever was.
+const recordKey = "record-sha256"
+
+// record is the sum of a record of the ledger, or "" if there is none.
+func (i *Images) record(ctx context.Context, sequence uint64) (string, error) {
+	if _, err := i.bus.end(ctx, ledgerStream); err != nil {
+		return "", err
+	}
+	if sequence == 0 {
+		return "", nil // before the first
+	}
+	found, err := patiently(ctx, func(ctx context.Context) (message, error) {
+		found, err := i.bus.ask(ctx, ledgerStream, map[string]any{"seq": sequence})
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return message{}, nil
+		}
+		return found, err
+	})
+	if err != nil {
+		return "", fmt.Errorf("read record %d: %w (%w)", sequence, err, psg.ErrUnavailable)
+	}
+	if found.position == 0 {
+		return "", nil
+	}
+	sum := sha256.Sum256(found.data)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// errStrange means that an image is of another log than the one there is now, such
+// as one that was deleted, or gone on with from a backup.
+var errStrange = errors.New("the ledger has another record there, or none: it is of another ledger")
+
+// ofLedger checks that an image is of the ledger that there is.
+func (i *Images) ofLedger(ctx context.Context, image *jetstream.ObjectInfo) error {
+	sequence, err := strconv.ParseUint(strings.TrimPrefix(image.Name, imagePrefix), 10, 64)
+	if err != nil {
+		return fmt.Errorf("its name: %w", err)
+	}
+	of, err := i.record(ctx, sequence)
+	if err == nil && of != image.Metadata[recordKey] {
+		err = errStrange
+	}
+	return err
+}
+
+// forget deletes all images but the newest few, and those of another ledger, which
+// might seem to be newer.
+func (i *Images) forget(ctx context.Context, store jetstream.ObjectStore) error {
+	images, err := newest(ctx, store)
+	if err != nil {
+		return err
+	}
+	kept := 0
+	for _, image := range images {
+		if kept < keptImages {
+			switch err := i.ofLedger(ctx, image); {
+			case err == nil:
+				kept++
+				continue
+			case !errors.Is(err, errStrange):
+				return err
+			}
+		}
+		if err := store.Delete(ctx, image.Name); err != nil {
+			return fmt.Errorf("forget image %s: %w", image.Name, err)
+		}
+	}
+	return nil
 }
 
 // chunks is what the pieces of images are stored under, each image's with an ID
@@ -111,19 +183,22 @@ func (i *Images) Restore(ctx context.Context, use func(psg.Image) error) error {
 	if err != nil {
 		return fmt.Errorf("open images: %w (%w)", err, psg.ErrUnavailable)
 	}
-	names, err := newest(ctx, store)
+	images, err := newest(ctx, store)
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		image, err := load(ctx, store, name)
+	for _, info := range images {
+		var image psg.Image
+		if err = i.ofLedger(ctx, info); err == nil {
+			image, err = load(ctx, store, info.Name)
+		}
 		if err == nil {
 			err = use(image)
 		}
 		if err == nil || ctx.Err() != nil {
 			return ctx.Err()
 		}
-		i.bus.config.Log.Error("image passed over", "image", name, "error", err)
+		i.bus.config.Log.Error("image passed over", "image", info.Name, "error", err)
 	}
 	return nil
 }
@@ -148,7 +223,7 @@ func load(ctx context.Context, store jetstream.ObjectStore, name string) (psg.Im
 }
 
 // newest lists the images, newest first.
-func newest(ctx context.Context, store jetstream.ObjectStore) ([]string, error) {
+func newest(ctx context.Context, store jetstream.ObjectStore) ([]*jetstream.ObjectInfo, error) {
 	infos, err := store.List(ctx)
 	if errors.Is(err, jetstream.ErrNoObjectsFound) {
 		return nil, nil
@@ -156,15 +231,12 @@ func newest(ctx context.Context, store jetstream.ObjectStore) ([]string, error) 
 	if err != nil {
 		return nil, fmt.Errorf("list images: %w (%w)", err, psg.ErrUnavailable)
 	}
-	var names []string
-	for _, info := range infos {
-		if strings.HasPrefix(info.Name, "record-") {
-			names = append(names, info.Name)
-		}
-	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(b, a) })
-	return names, nil
+	infos = slices.DeleteFunc(infos, func(i *jetstream.ObjectInfo) bool { return !strings.HasPrefix(i.Name, imagePrefix) })
+	slices.SortFunc(infos, func(a, b *jetstream.ObjectInfo) int { return cmp.Compare(b.Name, a.Name) })
+	return infos, nil
 }
 
+const imagePrefix = "record-"
+
 // imageName sorts as its sequence does.
-func imageName(sequence uint64) string { return fmt.Sprintf("record-%020d", sequence) }
+func imageName(sequence uint64) string { return fmt.Sprintf("%s%020d", imagePrefix, sequence) }

@@ -96,6 +96,9 @@ func (b *Bus) follow(ctx context.Context, stream string, after uint64, visit vis
 		}
 		if time.Since(heard) >= b.quiet {
 			end, err := b.end(ctx, stream)
+			if errors.Is(err, errAnew) {
+				return err
+			}
 			if heard = time.Now(); err == nil && end < after {
 				short++
 			} else {
@@ -231,14 +234,22 @@ func next(ctx context.Context, replies *nats.Subscription) (*nats.Msg, error) {
 
 func lost(err error) error { return fmt.Errorf("%w: %w", errLostBatch, err) }
 
-// end returns the position of the last message of a stream, by its leader.
+// end returns the position of the last message of a stream, by its leader. A
+// stream that was deleted and made anew since it was first asked for is an error.
 func (b *Bus) end(ctx context.Context, stream string) (uint64, error) {
-	info, err := patiently(ctx, func(ctx context.Context) (jetstream.Stream, error) { return b.js.Stream(ctx, stream) })
+	found, err := patiently(ctx, func(ctx context.Context) (jetstream.Stream, error) { return b.js.Stream(ctx, stream) })
 	if err != nil {
 		return 0, fmt.Errorf("ask where %s ends: %w (%w)", stream, err, psg.ErrUnavailable)
 	}
-	return info.CachedInfo().State.LastSeq, nil
+	info := found.CachedInfo()
+	if first, known := b.made.LoadOrStore(stream, info.Created); known && !info.Created.Equal(first.(time.Time)) {
+		return 0, fmt.Errorf("%s was made anew at %s: %w", stream, info.Created.Format(time.RFC3339), errAnew)
+	}
+	return info.State.LastSeq, nil
 }
+
+// errAnew means that what is known is of a stream that is no more.
+var errAnew = errors.New("records are lost")
 
 // firstTry is how long the first try of a question waits for its answer.
 const firstTry = 200 * time.Millisecond
