@@ -151,6 +151,8 @@ type Controller struct {
 	restored bool      // state holds committed records, and nothing else
 	unsaved  int       // deltas since the last image
 
+	deadlines deadlines // of what holds room for a time
+
 	inventories inventories // what nodes agree with, as far as that was looked at
 
 	previews chan struct{} // holds a token for each preview that is being made

@@ -75,8 +75,14 @@ func (c *Controller) startedUnasked(ask psg.Ask, now time.Time) psg.Delta {
 // expired frees the reservations whose time is over, in the order of their IDs.
 func (c *Controller) expired(now time.Time) []psg.Delta {
 	var freed []psg.Delta
-	for _, id := range c.state.Expiring(now) {
-		freed = append(freed, psg.Freed{Ask: id, State: psg.Released, Reason: "reservation expired", At: now})
+	c.deadlines.keep(func(id psg.RequestID) bool {
+		status := c.state.Ask(id)
+		return status != nil && status.Placement != nil && !status.Placement.Expires.IsZero()
+	})
+	for _, id := range c.state.Expiring() {
+		if c.deadlines.over(id, c.state.Ask(id).Placement.Expires, now) {
+			freed = append(freed, psg.Freed{Ask: id, State: psg.Released, Reason: "reservation expired", At: now})
+		}
 	}
 	return freed
 }

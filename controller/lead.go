@@ -103,6 +103,7 @@ func (c *Controller) lead(ctx context.Context) error {
 // open opens an epoch. While the log cannot be asked it tries again as long as it
 // holds the lease: the log may find its leader a little after the lease does.
 func (c *Controller) open(ctx context.Context) error {
+	c.deadlines = newDeadlines(time.Now())
 	for failed := false; ; {
 		err := c.Lead(ctx, time.Now())
 		if !errors.Is(err, psg.ErrUnavailable) || ctx.Err() != nil {
@@ -175,6 +176,9 @@ func (c *Controller) Lead(ctx context.Context, now time.Time) error {
 	c.mu.Unlock()
 	c.inbox.open()
 	c.engine, c.dirty, c.restored = engine, true, false
+	if c.deadlines.of == nil {
+		c.deadlines = newDeadlines(now)
+	}
 	c.config.Log.Info("leading", "epoch", epoch, "record", record.Sequence)
 	return nil
 }

@@ -130,7 +130,7 @@ func (c *Controller) inVain(p *psg.Placement, now time.Time) string {
 		return "whoever needed it has a place, or has ended"
 	case node == nil || !node.Ready:
 		return fmt.Sprintf("node %s is not ready", p.Node)
-	case len(left) > 0 && !now.Before(p.Expires):
+	case len(left) > 0 && c.deadlines.over(p.Ask.ID, p.Expires, now):
 		return fmt.Sprintf("%s did not end within %s", left[0], preemptWithin)
 	}
 	return ""

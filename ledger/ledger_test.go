@@ -194,18 +194,21 @@ func TestPlaced_ReturnsFromTheDead(t *testing.T) {
 	}
 }
 
-func TestExpiring_ListsReservationsWhoseTimeIsOver(t *testing.T) {
+func TestExpiring_ListsReservations(t *testing.T) {
 	s := led(t, node("n", 100))
 	reserved := granted("r", "n", 10)
 	reserved.State, reserved.Expires = psg.Reserved, start.Add(time.Minute)
 	if err := apply(s, psg.Asked{Ask: ask("r")}, psg.Placed{Placement: reserved}); err != nil {
 		t.Fatal(err)
 	}
-	if ids := s.Expiring(start.Add(time.Minute - 1)); len(ids) != 0 {
-		t.Errorf("expired early: %v", ids)
-	}
-	if ids := s.Expiring(start.Add(time.Minute)); len(ids) != 1 || ids[0] != "r" {
+	if ids := s.Expiring(); len(ids) != 1 || ids[0] != "r" {
 		t.Errorf("Expiring = %v, want r", ids)
+	}
+	if err := apply(s, psg.Freed{Ask: "r", State: psg.Released, At: start}); err != nil {
+		t.Fatal(err)
+	}
+	if ids := s.Expiring(); len(ids) != 0 {
+		t.Errorf("Expiring = %v of what is over", ids)
 	}
 }
 

@@ -9,8 +9,8 @@ package ledger
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
-	"time"
 
 	"github.com/psgrid/psg"
 )
@@ -142,14 +142,5 @@ func (s *State) Pending() []psg.Ask {
 // PendingCount is how many asks still want a place.
 func (s *State) PendingCount() int { return len(s.pending) }
 
-// Expiring returns the asks whose reservation is over at now, by ID.
-func (s *State) Expiring(now time.Time) []psg.RequestID {
-	var ids []psg.RequestID
-	for id := range s.expiring {
-		if !now.Before(s.asks[id].Placement.Expires) {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return ids
-}
+// Expiring returns the asks whose reservation ends at a time, by ID.
+func (s *State) Expiring() []psg.RequestID { return slices.Sorted(maps.Keys(s.expiring)) }
