@@ -64,6 +64,7 @@ func PermissionsOf(name string) (Permissions, error) {
 			Publish: []string{
 				ledgerSubject, auditSubject, orderSubject + "*", resyncSubject,
 				"$KV." + leaseBucket + "." + leaseKey, "$O." + imageBucket + ".>", "$JS.API.>",
+				"$JS.FC.OBJ_" + imageBucket + ".>", // that more of a large image may come
 			},
 			DenyPublish: losing(),
 			Subscribe:   []string{telemetrySubject + "*", reportSubject + "*", "_INBOX.>"},

@@ -2,10 +2,12 @@ package bus
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -258,7 +260,14 @@ func controllerDoesItsPart(t *testing.T, controller *Bus) {
 			t.Errorf("a controller cannot keep images: %v", err)
 		}
 	}
-	if got := restored(t, controller); len(got) != keptImages {
+	large := image(5)
+	for i := range 20_000 { // of several megabytes, which NATS sends in portions
+		large.Nodes = append(large.Nodes, psg.Node{ID: psg.NodeID(fmt.Sprint("large-", i)), Name: strings.Repeat("x", 400)})
+	}
+	if err := controller.Images().Save(t.Context(), large); err != nil {
+		t.Errorf("a controller cannot keep a large image: %v", err)
+	}
+	if got := restored(t, controller); !slices.Equal(got, []uint64{5, 4, 3}) {
 		t.Errorf("a controller restored images %v", got)
 	}
 	head, err := controller.Audit().append(t.Context(), AuditHead{}, psg.AuditRecord{Sequence: 1, Epoch: 1, Entries: []psg.AuditEntry{{Kind: psg.AuditLed}}})
