@@ -196,12 +196,15 @@ func (p *prover) expr(types *typer, expr *ast.Expr) {
 		case ast.Call:
 			p.call(expr.Location, x[0].String(), x[1:], types)
 			return false
+		case ast.Ref:
+			p.ref(expr, x, types)
+			return false
 		default:
 			return false
 		}
 		return true
 	})
-	visitor.Walk(expr.Terms)
+	visitor.Walk(expr) // of its terms it would not look into a list
 }
 
 func (p *prover) call(at *ast.Location, name string, args []*ast.Term, types *typer) {
@@ -213,8 +216,40 @@ func (p *prover) call(at *ast.Location, name string, args []*ast.Term, types *ty
 	}
 }
 
+// ref looks for lists whose elements partial evaluation tries one by one, since
+// it does not know the key: under not it loses which key goes with which element,
+// and in params it passes over the texts of numbers, which are keys there too.
+func (p *prover) ref(expr *ast.Expr, ref ast.Ref, types *typer) {
+	inParams := ref.HasPrefix(ast.MustParseRef("data.params"))
+	if !inParams && (!expr.Negated || ref[0].Equal(ast.DefaultRootDocument) || ref.HasPrefix(ast.MustParseRef("input.node"))) {
+		return
+	}
+	for i, key := range ref[1:] {
+		switch {
+		case ast.IsConstant(key.Value) || !maybeList(types.ref(ref[:i+1])):
+		case expr.Negated && !inParams:
+			p.fail(expr.Location, fmt.Sprintf("not of a list at a key that may depend on the node: %v", ref))
+		case inParams && !certainNumber(types.of(key)):
+			p.fail(expr.Location, fmt.Sprintf("a list is read at a key that may be a text: %v", ref))
+		}
+	}
+}
+
 func (p *prover) fail(at *ast.Location, why string) {
 	if p.doubt == "" {
 		p.doubt = fmt.Sprintf("line %d: %s", at.Row, why)
 	}
+}
+
+func certainNumber(t types.Type) bool { return within(t, types.N) }
+
+// maybeList reports whether something of a type can be a list.
+func maybeList(t types.Type) bool {
+	switch t := t.(type) {
+	case nil, *types.Array:
+		return true
+	case types.Any:
+		return len(t) == 0 || slices.ContainsFunc(t, maybeList)
+	}
+	return false
 }

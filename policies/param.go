@@ -60,10 +60,10 @@ func (t *table) dataParam(names []string) *param {
 			if term == nil {
 				return nil, nil
 			}
-			v := term.Value
+			v, err := term.Value, error(nil)
 			for _, name := range names[1:] {
-				if v = closures.Get(v, ast.StringTerm(name)); v == nil {
-					return nil, nil
+				if v, err = closures.OfData(v, ast.StringTerm(name)); v == nil {
+					return nil, err
 				}
 			}
 			return v, nil

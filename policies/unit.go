@@ -41,7 +41,11 @@ func (g *guard) shut(v *view, d *document) bool {
 		return true
 	}
 	name, ok := d.at(g.field, g.keys).(ast.String)
-	return ok && closures.Get(source.Value, ast.NewTerm(name)) == nil
+	if !ok {
+		return false
+	}
+	found, err := closures.OfData(source.Value, ast.NewTerm(name))
+	return found == nil && err == nil
 }
 
 // guardOf finds the guard of conditions that must hold together: one that reads

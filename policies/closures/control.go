@@ -1,6 +1,8 @@
 package closures
 
 import (
+	"fmt"
+
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/ir"
 )
@@ -17,6 +19,9 @@ func (c *compiler) control(stmt ir.Stmt) (op, bool) {
 	case *ir.BlockStmt:
 		return nested(c.blocks(x.Blocks)), true
 	case *ir.NotStmt:
+		if openEnded(x.Block) && c.err == nil {
+			c.err = fmt.Errorf("not of what may hold in several ways: %w", errUnknown)
+		}
 		return not(c.block(x.Block)), true
 	case *ir.ScanStmt:
 		return scan(int(x.Source), int(x.Key), int(x.Value), c.block(x.Block)), true
@@ -58,6 +63,22 @@ func not(block op) op {
 			return to - 1
 		}
 	}
+}
+
+// openEnded reports whether a block ends in what goes on after it whether or not
+// anything in it held. OPA plans negations of references to several rules, and of
+// walk, as if it did not, and negates them all.
+func openEnded(block *ir.Block) bool {
+	if block == nil || len(block.Stmts) == 0 {
+		return false
+	}
+	switch last := block.Stmts[len(block.Stmts)-1].(type) {
+	case *ir.ScanStmt, *ir.BlockStmt:
+		return true
+	case *ir.WithStmt:
+		return openEnded(last.Block)
+	}
+	return false
 }
 
 // scan runs its block for each element.

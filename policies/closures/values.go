@@ -88,20 +88,24 @@ func (c *compiler) lookUp(stmt ir.Stmt) (op, bool) {
 }
 
 func (c *compiler) dot(x *ir.DotStmt) op {
-	source, target := c.operand(x.Source), int(x.Target)
-	if index, ok := stringIndex(x.Key); ok {
-		key := c.strings[index]
-		return func(m *machine) int { return m.give(target, Get(source(m), key)) }
-	}
-	key := c.operand(x.Key)
+	source, target, key := c.operand(x.Source), int(x.Target), c.key(x.Key)
 	return func(m *machine) int {
-		from, k := source(m), ast.NewTerm(key(m))
-		found := Get(from, k)
-		if found == nil && numbered(from, k) {
-			return m.fail(fmt.Errorf("key %v of data: %w", k, errUnknown))
+		found, err := OfData(source(m), key(m))
+		if err != nil {
+			return m.fail(err)
 		}
 		return m.give(target, found)
 	}
+}
+
+// key reads an operand as the term that values are asked for.
+func (c *compiler) key(o ir.Operand) func(m *machine) *ast.Term {
+	if index, ok := stringIndex(o); ok {
+		text := c.strings[index] // one term for all evaluations
+		return func(*machine) *ast.Term { return text }
+	}
+	of := c.operand(o)
+	return func(m *machine) *ast.Term { return ast.NewTerm(of(m)) }
 }
 
 func stringIndex(o ir.Operand) (ir.StringIndex, bool) {
@@ -112,12 +116,29 @@ func stringIndex(o ir.Operand) (ir.StringIndex, bool) {
 	return index, ok
 }
 
-// numbered reports whether a number is asked for where its text is a key: OPA
-// finds that in data, but nowhere else.
-func numbered(v ast.Value, key *ast.Term) bool {
-	number, isNumber := key.Value.(ast.Number)
-	object, isObject := v.(ast.Object)
-	return isNumber && isObject && object.Get(ast.StringTerm(string(number))) != nil
+// OfData is what a value holds under a key, if it may be of data; nil means
+// nothing. There, and nowhere else, OPA takes a number and its text for one key:
+// the error says that only OPA can tell.
+func OfData(v ast.Value, key *ast.Term) (ast.Value, error) {
+	found := Get(v, key)
+	if found == nil && otherwiseFound(v, key.Value) {
+		return nil, fmt.Errorf("key %v of data: %w", key, errUnknown)
+	}
+	return found, nil
+}
+
+// otherwiseFound reports whether a value has something under the text of a
+// number, or the number of a text.
+func otherwiseFound(v, key ast.Value) bool {
+	switch key := key.(type) {
+	case ast.Number:
+		object, ok := v.(ast.Object)
+		return ok && object.Get(ast.StringTerm(string(key))) != nil
+	case ast.String:
+		list, ok := v.(*ast.Array)
+		return ok && list.Get(ast.NewTerm(ast.Number(key))) != nil
+	}
+	return false
 }
 
 // Get is what a value holds under a key, as a reference reads it; nil means
