@@ -199,6 +199,11 @@ func (p *prover) expr(types *typer, expr *ast.Expr) {
 		case ast.Ref:
 			p.ref(expr, x, types)
 			return false
+		case ast.Object:
+			if slices.ContainsFunc(x.Keys(), func(key *ast.Term) bool { return !ast.IsConstant(key.Value) }) {
+				p.fail(expr.Location, "keys of an object that are not constant may be the same")
+			}
+			return false
 		default:
 			return false
 		}

@@ -36,6 +36,11 @@ index(i) := ["r1", "x", false][i]
 		`count([1 | not walk(input.node.attributes, [["a"], "1"])]) == 1`,
 		`not two[input.node.attributes.a].b == 1`,
 		`not two[input.node.attributes.a]`,
+		// An object whose keys are variables.
+		`{input.node.attributes.a: 1} == {"1": 1}`,
+		`{input.node.attributes.a: 1, input.node.attributes.b: 1} == {"1": 1}`,
+		`{input.node.attributes.a: 1, input.node.attributes.b: 2}["1"] == 1`,
+		"o := {input.node.attributes.a: 1, input.node.attributes.b: 2}\n\to[\"1\"] == 1",
 		// An error before a condition that is known not to hold.
 		"count([1 | some w in input.node.workloads; 1 / w.gpus > 0]) >= 0\n\tinput.workload.priority > 1",
 		"x := {n | some v in input.node.attributes; n := to_number(v)}\n\tinput.workload.priority > 1\n\tcount(x) > 0",

@@ -41,10 +41,12 @@ func (c *compiler) change(stmt ir.Stmt) (op, bool) {
 func insert(object int, key, val value, once bool) op {
 	return func(m *machine) int {
 		into, k, v := m.local[object].(ast.Object), ast.NewTerm(key(m)), ast.NewTerm(val(m))
-		if once {
-			if have := into.Get(k); have != nil && !have.Equal(v) {
-				return m.fail(fmt.Errorf("two values for one key: %v", k))
-			}
+		switch have := into.Get(k); {
+		case have == nil:
+		case !once: // OPA keeps both, of an object whose keys it finds out late
+			return m.fail(fmt.Errorf("key %v twice in an object: %w", k, errUnknown))
+		case !have.Equal(v):
+			return m.fail(fmt.Errorf("two values for one key: %v", k))
 		}
 		into.Insert(k, v)
 		return next
