@@ -21,14 +21,32 @@ func TestPercent_FillsTheRoomAndNoMore(t *testing.T) {
 	}
 }
 
+func TestLimit_KeepsWithinTotalAndTheGroup(t *testing.T) {
+	const most = int64(1 << 62)
+	for inUse, want := range map[uint64]int64{0: Total, Total * 5 / 8: Total, Total*5/8 + 100: Total + 400} {
+		if got := limit(inUse, most); got != want {
+			t.Errorf("limit(%d) = %d, want %d", inUse, got, want)
+		}
+	}
+	for inUse := uint64(Total); inUse < 1<<40; inUse *= 2 { // where collection is as ever
+		if got := limit(inUse, most); got < 2*int64(inUse) {
+			t.Errorf("limit(%d) = %d, which collects more often", inUse, got)
+		}
+	}
+	if got := limit(1<<40, 160<<20); got != 150<<20 {
+		t.Errorf("in a group of 160 MiB the limit is %d", got)
+	}
+}
+
 func TestSpend_SetsWhatItLeavesAsItWas(t *testing.T) {
 	t.Setenv("GOGC", "")
+	t.Setenv("GOMEMLIMIT", "")
 	now := func() int {
 		p := debug.SetGCPercent(least)
 		debug.SetGCPercent(p)
 		return p
 	}
-	before := now()
+	before, limited := now(), debug.SetMemoryLimit(-1)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- Spend(ctx) }()
@@ -39,8 +57,11 @@ func TestSpend_SetsWhatItLeavesAsItWas(t *testing.T) {
 			t.Fatalf("GC percent is %d, want %d", now(), most)
 		}
 	}
+	if got := debug.SetMemoryLimit(-1); got > Total {
+		t.Errorf("the limit is %d, more than %d", got, Total)
+	}
 	stop()
-	if err := <-ended; !errors.Is(err, context.Canceled) || now() != before {
-		t.Errorf("Spend = %v, and GC percent is %d, was %d", err, now(), before)
+	if err := <-ended; !errors.Is(err, context.Canceled) || now() != before || debug.SetMemoryLimit(-1) != limited {
+		t.Errorf("Spend = %v, and GC percent is %d, was %d; the limit is %d, was %d", err, now(), before, debug.SetMemoryLimit(-1), limited)
 	}
 }
