@@ -131,15 +131,25 @@ func parseModule(dir, file, src string) (*ast.Module, hclspec.BundleErrors) {
 		at := ast.NewLocation(nil, file, 1+strings.Count(src[:i], "\n"), i-strings.LastIndexByte(src[:i], '\n'))
 		return nil, hclspec.BundleErrors{{Pos: positionOf(dir, at), Problem: fmt.Sprintf("a number of more than %d digits", hclspec.MaxDigits)}}
 	}
+	if blank(src) {
+		return nil, hclspec.BundleErrors{{Pos: positionOf(dir, ast.NewLocation(nil, file, 1, 1)), Problem: "the file is empty"}}
+	}
 	module, err := ast.ParseModuleWithOpts(file, src, ast.ParserOptions{ProcessAnnotation: true, RegoVersion: ast.RegoV1})
 	if err != nil {
 		return nil, located(dir, file, err)
 	}
-	if module == nil {
-		return nil, hclspec.BundleErrors{{Pos: positionOf(dir, ast.NewLocation(nil, file, 1, 1)), Problem: "the file is empty"}}
-	}
 	annotate(module)
 	return module, nil
+}
+
+// blank reports whether there is nothing but comments in a Rego file.
+func blank(src string) bool {
+	for line := range strings.Lines(src) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			return false
+		}
+	}
+	return true
 }
 
 // prepare compiles the queries, once for all evaluations.
@@ -196,7 +206,7 @@ func located(dir, file string, err error) hclspec.BundleErrors {
 		}
 		out = append(out, hclspec.BundleError{Pos: positionOf(dir, cmp.Or(one.Location, head)), Problem: problem})
 	}
-	return out
+	return slices.Compact(out)
 }
 
 // hint says what could stand where a reference goes wrong.
@@ -218,9 +228,10 @@ func hint(detail *ast.RefErrInvalidDetail) string {
 	return fmt.Sprintf(": no %q among %s%s", string(word), strings.Join(known, ", "), hclspec.DidYouMean(string(word), known))
 }
 
-// positionOf is a place in a file whose path is relative to dir.
+// positionOf is a place in a file whose path is relative to dir. OPA counts no
+// column at the end of a file.
 func positionOf(dir string, at *ast.Location) hclspec.Position {
-	return hclspec.Position{File: inBundle(dir, at.File), Line: at.Row, Column: at.Col}
+	return hclspec.Position{File: inBundle(dir, at.File), Line: at.Row, Column: max(at.Col, 1)}
 }
 
 // inBundle is the path of a file of a bundle, for people.

@@ -250,3 +250,22 @@ func TestDeterministic_LeavesNoOtherBuiltin(t *testing.T) {
 		}
 	}
 }
+
+func TestLoad_PlacesWhatIsWrongAtTheEnds(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                     "p.rego:1:1: the file is empty",
+		"\n \n":                                "p.rego:1:1: the file is empty",
+		"# nothing but this\n":                 "p.rego:1:1: the file is empty",
+		"package p\n\ndeny contains 1 if {\n":  "p.rego:4:1: unexpected eof token",
+		"package p\n\ndeny contains \"x\" if ": "p.rego:3:",
+	} {
+		dir := bundleDir(t, "-- bundle.hcl --\nbundle \"b\" {}\npolicy \"p\" {\n  rego = \"p.rego\"\n}\n")
+		if err := os.WriteFile(filepath.Join(dir, "p.rego"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Config{}.Load(dir)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), ":0") || strings.Contains(err.Error(), "rego_parse_error") {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}

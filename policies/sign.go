@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,6 +25,9 @@ func Sign(dir string, key Key) error {
 	f, err := loadable(dir)
 	if err != nil {
 		return err
+	}
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return fmt.Errorf("sign bundle %s: it is an archive: sign the directory that it was built from, and build it again", dir)
 	}
 	if err := f.sign(key); err != nil {
 		return err

@@ -297,3 +297,13 @@ func TestKey_IsNeverShown(t *testing.T) {
 		t.Error(out.String())
 	}
 }
+
+func TestSign_RefusesAnArchive(t *testing.T) {
+	dir, archive := bundleDir(t, one("deny contains \"x\" if input.node.ready\n")), filepath.Join(t.TempDir(), "b.tar.gz")
+	if err := Build(dir, archive, Key{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Sign(archive, Key{}); err == nil || !strings.Contains(err.Error(), "it is an archive: sign the directory") {
+		t.Error(err)
+	}
+}

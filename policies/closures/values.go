@@ -42,7 +42,7 @@ func insert(object int, key, val value, once bool) op {
 	return func(m *machine) int {
 		into, k, v := m.local[object].(ast.Object), ast.NewTerm(key(m)), ast.NewTerm(val(m))
 		switch have := into.Get(k); {
-		case have == nil:
+		case have == nil || !once && grown(have.Value, v.Value):
 		case !once: // OPA keeps both, of an object whose keys it finds out late
 			return m.fail(fmt.Errorf("key %v twice in an object: %w", k, errUnknown))
 		case !have.Equal(v):
@@ -51,6 +51,16 @@ func insert(object int, key, val value, once bool) op {
 		into.Insert(k, v)
 		return next
 	}
+}
+
+// grown reports whether an element is there again since it was added to: plans
+// put a set or object back where they found it.
+func grown(before, now ast.Value) bool {
+	switch now.(type) {
+	case ast.Set, ast.Object:
+		return before == now
+	}
+	return false
 }
 
 // merge joins what data holds at a path and what rules give there.
