@@ -129,18 +129,18 @@ func use(t *testing.T) *grid {
 			t.Fatal(err)
 		}
 	}
-	g := shared.region.on(t)
+	r := shared.region
 	t.Cleanup(func() {
-		if err := g.empty(); err != nil {
+		if err := r.empty(); err != nil {
 			t.Error(err)
 		}
-		for _, id := range g.nodes {
-			if _, err := g.client.Nodes().ToggleEligibility(id, true, nil); err != nil {
+		for _, id := range r.nodes {
+			if _, err := r.client.Nodes().ToggleEligibility(id, true, nil); err != nil {
 				t.Error(err)
 			}
 		}
 	})
-	return g
+	return r.on(t) // which tells first what there is, should the test fail
 }
 
 // restart stops the controller and starts it again.
