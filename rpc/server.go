@@ -32,6 +32,14 @@ const (
 	maxAsks     = 10_000
 )
 
+// The bounds of one connection. A client that shows that it is there but reads no
+// answers has them kept: no more than those of so many calls, which wait their turn
+// beyond that, and no longer than a connection may live.
+const (
+	maxStreams = 1024
+	maxAge     = 10 * time.Minute // then its client opens another, and open calls finish
+)
+
 // Placer submits asks and waits for answers newer than a ledger record; when
 // ctx ends first it returns what holds then.
 type Placer interface {
@@ -51,18 +59,22 @@ type Server struct {
 	rebalancer Rebalancer // nil: moves are not served
 	preempter  Preempter  // nil: preemptions are not served
 	guard      *Guard     // nil: nobody is asked for a token
+	age        time.Duration
 }
 
 // NewServer returns the gRPC face of a controller.
 func NewServer(placer Placer, reserver Reserver) *Server {
-	return &Server{placer: placer, reserver: reserver}
+	return &Server{placer: placer, reserver: reserver, age: maxAge}
 }
 
 // Serve answers on listener until ctx ends, then lets open calls finish for at
 // most a second. TLS is off when config is nil.
 func (s *Server) Serve(ctx context.Context, listener net.Listener, config *tls.Config) error {
 	options := []grpc.ServerOption{
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second}),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time: 30 * time.Second, MaxConnectionAge: s.age, MaxConnectionAgeGrace: maxWait + maxWait/2,
+		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}
 	if config != nil {
