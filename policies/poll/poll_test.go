@@ -94,6 +94,18 @@ func TestRun_FeedsADocumentEachInterval(t *testing.T) {
 	}
 }
 
+func TestGet_TellsNoSecretsOfAnAddress(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	address := strings.TrimPrefix(server.URL, "http://")
+	server.Close()
+	for _, kind := range []string{"http", "prometheus"} {
+		_, err := New(&fed{}, Config{}).ask(t.Context(), source(kind, "http://user-hush:pass-hush@"+address+"/path?token=hush"), time.Now())
+		if err == nil || strings.Contains(err.Error(), "hush") || !strings.Contains(err.Error(), address+"/path") {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
 func TestRun_GivesUpOnASlowSourceAndAsksAgain(t *testing.T) {
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
