@@ -57,7 +57,7 @@ func (a *Audit) Project(ctx context.Context, project func(psg.Record) []psg.Audi
 }
 
 func (a *Audit) project(ctx context.Context, project func(psg.Record) []psg.AuditEntry, told func(AuditHead)) error {
-	at, err := a.Head(ctx)
+	at, r, err := a.last(ctx)
 	if err != nil {
 		return err
 	}
@@ -67,6 +67,9 @@ func (a *Audit) project(ctx context.Context, project func(psg.Record) []psg.Audi
 	}
 	if end < at.Sequence { // what comes next there would be told as what followed
 		return fmt.Errorf("the ledger ends at record %d, the audit tells of record %d: records are lost", end, at.Sequence)
+	}
+	if err := a.follows(ctx, r); err != nil {
+		return err
 	}
 	told(at)
 	return a.bus.Ledger().Follow(ctx, at.Sequence, func(r psg.Record) error {
@@ -83,6 +86,30 @@ func (a *Audit) project(ctx context.Context, project func(psg.Record) []psg.Audi
 		}
 		return err
 	})
+}
+
+// errElsewhere means that the audit and the ledger do not go together.
+var errElsewhere = errors.New("the audit tells of another ledger")
+
+// follows checks that the ledger is the one that the last audit record tells of.
+func (a *Audit) follows(ctx context.Context, last psg.AuditRecord) error {
+	if last.Sequence == 0 {
+		return nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, appendTimeout)
+	defer cancel()
+	found, err := a.bus.ask(bounded, ledgerStream, map[string]any{"seq": last.Sequence})
+	if err != nil {
+		return fmt.Errorf("read ledger record %d: %w (%w)", last.Sequence, err, psg.ErrUnavailable)
+	}
+	r, err := wire.DecodeRecord(found.data)
+	if err != nil {
+		return fmt.Errorf("decode ledger record %d: %w", last.Sequence, err)
+	}
+	if r.Epoch != last.Epoch || !r.At.Equal(last.At) {
+		return fmt.Errorf("ledger record %d is of epoch %d at %s, the audit's of epoch %d at %s: %w", last.Sequence, r.Epoch, r.At, last.Epoch, last.At, errElsewhere)
+	}
+	return nil
 }
 
 // append adds a record after the head. If another was there first, or the
@@ -104,27 +131,32 @@ func (a *Audit) append(ctx context.Context, after AuditHead, r psg.AuditRecord) 
 
 // Head returns the end of the chain; the zero AuditHead if there is none.
 func (a *Audit) Head(ctx context.Context) (AuditHead, error) {
+	head, _, err := a.last(ctx)
+	return head, err
+}
+
+// last returns the end of the chain and the record there.
+func (a *Audit) last(ctx context.Context) (head AuditHead, r psg.AuditRecord, err error) {
 	ctx, cancel := context.WithTimeout(ctx, appendTimeout)
 	defer cancel()
 	last, err := a.bus.ask(ctx, auditStream, map[string]any{"last_by_subj": auditSubject})
 	end := last.position
 	for err == nil && last.foreign {
 		if last.position == 1 {
-			return AuditHead{end: end}, nil
+			return AuditHead{end: end}, r, nil
 		}
 		last, err = a.bus.ask(ctx, auditStream, map[string]any{"seq": last.position - 1})
 	}
 	if errors.Is(err, jetstream.ErrMsgNotFound) && end == 0 {
-		return AuditHead{}, nil
+		return head, r, nil
 	}
 	if err != nil {
-		return AuditHead{}, fmt.Errorf("read head of audit: %w (%w)", err, psg.ErrUnavailable)
+		return head, r, fmt.Errorf("read head of audit: %w (%w)", err, psg.ErrUnavailable)
 	}
-	r, err := wire.DecodeAuditRecord(last.data)
-	if err != nil {
-		return AuditHead{}, fmt.Errorf("head of audit: %w", err)
+	if r, err = wire.DecodeAuditRecord(last.data); err != nil {
+		return head, r, fmt.Errorf("head of audit: %w", err)
 	}
-	return AuditHead{last.position, r.Sequence, sha256.Sum256(last.data), end}, nil
+	return AuditHead{last.position, r.Sequence, sha256.Sum256(last.data), end}, r, nil
 }
 
 // Read calls visit with every audit record, in order, up to the last there was

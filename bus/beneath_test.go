@@ -249,3 +249,28 @@ func again(t *testing.T, bus *Bus) *Bus {
 	t.Cleanup(other.Close)
 	return other
 }
+
+// Nor does the audit go on with another ledger as if it had told of that one.
+func TestAudit_DoesNotGoOnWithAnotherLedger(t *testing.T) {
+	bus := open(t, t.TempDir())
+	for sequence := uint64(1); sequence <= 2; sequence++ {
+		if err := bus.Ledger().Append(t.Context(), record(sequence, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	told := auditRecord(1, nil)
+	told.At = record(1, 1).At.Add(time.Second)
+	if _, err := bus.Audit().append(t.Context(), AuditHead{}, told); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	tells := func(psg.Record) []psg.AuditEntry { return []psg.AuditEntry{{Kind: psg.AuditLed}} }
+	err := bus.Audit().project(ctx, tells, func(AuditHead) { stop() })
+	if !errors.Is(err, errElsewhere) {
+		t.Errorf("projecting = %v, want that the audit is of another ledger", err)
+	}
+	if end, err := bus.end(t.Context(), auditStream); err != nil || end != 1 {
+		t.Errorf("the audit ends at %d, %v", end, err)
+	}
+}
