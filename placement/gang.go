@@ -41,10 +41,19 @@ func (s *solver) decideGang(gang psg.GangID) {
 		s.refuseGang(gang, asks, missing)
 		return
 	}
+	s.placeGang(gang, asks, &Retry{})
+}
+
+// placeGang places asks of a gang one after another, but for those that a retry
+// keeps. If one does not fit, all are refused.
+func (s *solver) placeGang(gang psg.GangID, asks []int, r *Retry) {
 	mark := len(s.journal)
 	for placed, at := range asks {
+		if placed < r.Keep {
+			continue
+		}
 		w, c := s.admit(at)
-		if c != nil && s.place(at, w, c) || s.answers[at].placement != nil {
+		if c != nil && (s.placeOn(at, w, c, r.On) || s.place(at, w, c)) || s.answers[at].placement != nil {
 			continue
 		}
 		if s.answers[at].deferred != nil {
@@ -52,6 +61,10 @@ func (s *solver) decideGang(gang psg.GangID) {
 		}
 		reason := fmt.Sprintf("%d of %d fit; then %s", placed, len(asks), s.answers[at].refusal.Summary)
 		s.undo(mark)
+		for _, kept := range asks[:r.Keep] {
+			s.answers[at].refusal.State = psg.Queued // denied beside them only
+			s.takeBack(kept)
+		}
 		s.refuseGang(gang, asks, reason)
 		return
 	}

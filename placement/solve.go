@@ -31,20 +31,9 @@ type Problem struct {
 // given twice only the first is answered. The plan's placements and refusals
 // stand in the order of the asks.
 func (e *Engine) Solve(p Problem) psg.Plan {
-	s := e.newSolver(p)
-	for _, at := range s.queue {
-		if s.spent() {
-			break
-		}
-		if !s.answers[at].given() {
-			s.decide(at)
-		}
-	}
-	s.explain()
-	plan := s.plan()
-	s.undo(0)
-	e.sweepIdle()
-	return plan
+	t := e.Try(p)
+	defer t.End()
+	return t.Plan()
 }
 
 // newSolver brings the engine up to date and lines up a problem's asks.
@@ -76,7 +65,8 @@ type solver struct {
 	gangs   map[psg.GangID][]int // asks by gang, by turn
 	journal []entry
 	why     explanations
-	trials  int // placements whose end was tried out for an explanation
+	trials  int                            // placements whose end was tried out for an explanation
+	anew    map[psg.WorkloadID]*psg.Ruling // of a Retry, instead of the problem's
 	room    slabs
 }
 
@@ -86,6 +76,7 @@ type answer struct {
 	refusal   *psg.Refusal
 	deferred  *class // refused for want of a node; explained when all is decided
 	skipped   bool   // the same ID was asked before
+	stood     bool   // it held room already
 	consumed  psg.RequestID
 }
 
@@ -147,7 +138,7 @@ func (s *solver) decide(at int) {
 func (s *solver) admit(at int) (*workload, *class) {
 	ask, a := &s.p.Asks[at], &s.answers[at]
 	if h, ok := s.e.held[ask.ID]; ok {
-		a.placement = &h.placement
+		a.placement, a.stood = &h.placement, true
 		return nil, nil
 	}
 	w := s.works[at]
@@ -158,7 +149,10 @@ func (s *solver) admit(at int) (*workload, *class) {
 	if w.cycle == s.e.cycle {
 		return w, w.class // as for the last ask of this workload
 	}
-	ruling := s.p.Rulings[w.id]
+	ruling, anew := s.anew[w.id]
+	if !anew {
+		ruling = s.p.Rulings[w.id]
+	}
 	switch {
 	case w.fault != "":
 		a.refuse(ask, psg.Denied, psg.Reason{Source: "workload", Text: w.fault})
@@ -253,21 +247,25 @@ func (s *solver) undo(mark int) {
 // plan collects the answers in the order of the asks.
 func (s *solver) plan() psg.Plan {
 	plan := psg.Plan{Placements: make([]psg.Placement, 0, len(s.journal)), Refusals: []psg.Refusal{}}
-	for i := range s.answers {
-		switch a := &s.answers[i]; {
-		case a.skipped:
-		case a.placement != nil:
-			plan.Placements = append(plan.Placements, *a.placement)
-			if a.consumed != "" {
-				plan.Consumed = append(plan.Consumed, a.consumed)
-			}
-		case a.refusal != nil:
-			plan.Refusals = append(plan.Refusals, *a.refusal)
-		default:
-			plan.Unreached = append(plan.Unreached, s.p.Asks[i].ID)
-		}
+	for at := range s.answers {
+		s.collect(&plan, at)
 	}
 	return plan
+}
+
+func (s *solver) collect(plan *psg.Plan, at int) {
+	switch a := &s.answers[at]; {
+	case a.skipped:
+	case a.placement != nil:
+		plan.Placements = append(plan.Placements, *a.placement)
+		if a.consumed != "" {
+			plan.Consumed = append(plan.Consumed, a.consumed)
+		}
+	case a.refusal != nil:
+		plan.Refusals = append(plan.Refusals, *a.refusal)
+	default:
+		plan.Unreached = append(plan.Unreached, s.p.Asks[at].ID)
+	}
 }
 
 // refuse answers an ask that no choice of node can help.

@@ -1,0 +1,111 @@
+package placement
+
+import "github.com/psgrid/psg"
+
+// Trial is a problem's answer that may be amended before it is taken up. The
+// engine stays as the answer leaves it until End, and is for nothing else.
+type Trial struct{ s *solver }
+
+// Try decides a problem as Solve does.
+func (e *Engine) Try(p Problem) Trial {
+	s := e.newSolver(p)
+	for _, at := range s.queue {
+		if s.spent() {
+			break
+		}
+		if !s.answers[at].given() {
+			s.decide(at)
+		}
+	}
+	s.explain()
+	return Trial{s}
+}
+
+// Plan is the answer as it stands.
+func (t Trial) Plan() psg.Plan { return t.s.plan() }
+
+// End leaves the engine as it was before Try.
+func (t Trial) End() {
+	t.s.undo(0)
+	t.s.e.sweepIdle()
+}
+
+// Retry is a gang that is to be placed anew, or what of it comes after its first
+// members.
+type Retry struct {
+	Gang psg.GangID
+	Asks []psg.RequestID // those of the gang that have a place in the plan, in the order to place them in
+	Keep int             // how many of the first stay where they are
+	// Rulings replace the problem's for the workloads of the asks that do not stay.
+	Rulings map[psg.WorkloadID]*psg.Ruling
+	// On are nodes that asks go to if they may and can; elsewhere the best is taken.
+	On map[psg.RequestID]psg.NodeID
+}
+
+// Again places a gang anew beside the rest of the plan, and returns the gang's
+// part: all of its asks have a place, or all are refused. It takes no notice of
+// Problem.Stop.
+func (t Trial) Again(r Retry) psg.Plan {
+	s := t.s
+	index := make(map[psg.RequestID]int, len(r.Asks))
+	for _, at := range s.gangs[r.Gang] {
+		if !s.answers[at].skipped {
+			index[s.p.Asks[at].ID] = at
+		}
+	}
+	var asks []int
+	for _, id := range r.Asks {
+		if at, known := index[id]; known {
+			asks = append(asks, at)
+		}
+	}
+	r.Keep = min(r.Keep, len(asks))
+	s.anew, s.why = r.Rulings, explanations{}
+	for _, at := range asks[r.Keep:] {
+		s.takeBack(at)
+		if w := s.works[at]; w != nil {
+			w.cycle = 0 // its class is another's under another ruling
+		}
+	}
+	s.placeGang(r.Gang, asks, &r)
+	var plan psg.Plan
+	for _, at := range asks {
+		s.collect(&plan, at)
+	}
+	return plan
+}
+
+// takeBack takes an ask's place from it, if this problem gave it one, and gives
+// back the reservation that it used.
+func (s *solver) takeBack(at int) {
+	a := &s.answers[at]
+	if a.stood {
+		return
+	}
+	if a.placement != nil {
+		s.strike(s.e.held[a.placement.Ask.ID])
+	}
+	for i := len(s.journal) - 1; i >= 0 && a.consumed != ""; i-- {
+		if h := s.journal[i].held; h.placement.Ask.ID == a.consumed {
+			s.e.book(h, s.e.nodes[h.placement.Node])
+			s.journal = append(s.journal, entry{held: h})
+			break
+		}
+	}
+	*a = answer{}
+}
+
+// placeOn places an ask on the node that is named for it, unless there is a
+// reservation to take up.
+func (s *solver) placeOn(at int, w *workload, c *class, on map[psg.RequestID]psg.NodeID) bool {
+	ask := &s.p.Asks[at]
+	n := s.e.nodes[on[ask.ID]]
+	if n == nil || ask.Node != "" || len(s.reservations(ask, w)) > 0 {
+		return false
+	}
+	found, ok := s.e.fitsAt(c, n.slot)
+	if ok {
+		s.grant(at, c, found, nil)
+	}
+	return ok
+}

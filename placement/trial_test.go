@@ -1,0 +1,130 @@
+package placement
+
+import (
+	"testing"
+
+	"github.com/psgrid/psg"
+)
+
+// otherRulings deny each of some workloads other rows.
+func (w *world) otherRulings(p Problem, of psg.GangID) map[psg.WorkloadID]*psg.Ruling {
+	anew := map[psg.WorkloadID]*psg.Ruling{}
+	for _, id := range w.ids() {
+		if w.twin.workloads[id].Gang == of && w.rng.IntN(3) > 0 {
+			ruling := *p.Rulings[id]
+			ruling.Denials = []psg.Denial{{Reason: psg.Reason{Source: "policy p", Text: "not now"}, Rows: psg.Bitmap{w.rng.Uint64() & (1<<len(p.Rows) - 1)}}}
+			anew[id] = &ruling
+		}
+	}
+	return anew
+}
+
+// TestTrial_PlacesAGangAnewAndLeavesTheEngineAsItWas has a gang placed anew again
+// and again, from a random member on, under random rulings.
+func TestTrial_PlacesAGangAnewAndLeavesTheEngineAsItWas(t *testing.T) {
+	placed, refused := 0, 0
+	for seed := range uint64(200) {
+		w := newWorld(7000 + seed)
+		for i, id := range w.ids() {
+			if d := w.twin.workloads[id]; i%2 == 0 {
+				d.Gang, d.Count = "g", 1
+				w.twin.workloads[id] = d
+				w.Apply(psg.WorkloadChanged{Workload: d})
+			}
+		}
+		p := w.problem()
+		want := mustJSON(t, w.afresh().Solve(p))
+		trial := w.Try(p)
+		var others, gang []psg.Placement
+		for _, q := range trial.Plan().Placements {
+			if w.twin.workloads[q.Ask.Workload].Gang == "g" {
+				gang = append(gang, q)
+			} else {
+				others = append(others, q)
+			}
+		}
+		for len(gang) > 0 {
+			r := Retry{Gang: "g", Keep: w.rng.IntN(len(gang) + 1), Rulings: w.otherRulings(p, "g")}
+			for _, q := range gang {
+				r.Asks = append(r.Asks, q.Ask.ID)
+			}
+			plan := trial.Again(r)
+			w.checkAgain(t, p, r, gang, plan)
+			if whole := mustJSON(t, trial.Plan().Placements); len(plan.Placements) == 0 && whole != mustJSON(t, append([]psg.Placement{}, others...)) {
+				t.Fatalf("seed %d: without the gang the plan is %s", seed, whole)
+			}
+			placed, refused = placed+len(plan.Placements), refused+len(plan.Refusals)
+			gang = plan.Placements
+			if w.rng.IntN(8) == 0 {
+				break
+			}
+		}
+		trial.End()
+		if got := mustJSON(t, w.Solve(p)); got != want {
+			t.Fatalf("seed %d: afterwards it says\n%s\nwant\n%s", seed, got, want)
+		}
+	}
+	if placed < 30 || refused < 30 {
+		t.Errorf("%d placed, %d refused: the test shows little", placed, refused)
+	}
+}
+
+// checkAgain checks that a gang is whole, that what was to stay has stayed, and
+// that nothing is where it may not be.
+func (w *world) checkAgain(t *testing.T, p Problem, r Retry, before []psg.Placement, plan psg.Plan) {
+	t.Helper()
+	if len(plan.Placements) > 0 && len(plan.Placements) != len(r.Asks) || len(plan.Placements)+len(plan.Refusals) != len(r.Asks) {
+		t.Fatalf("of %d asks %d are placed and %d refused", len(r.Asks), len(plan.Placements), len(plan.Refusals))
+	}
+	for i, q := range plan.Placements {
+		if i < r.Keep {
+			if mustJSON(t, q) != mustJSON(t, before[i]) {
+				t.Fatalf("%s moved from %s to %s", q.Ask.ID, before[i].Node, q.Node)
+			}
+			continue
+		}
+		ruling := r.Rulings[q.Ask.Workload]
+		if ruling == nil {
+			ruling = p.Rulings[q.Ask.Workload]
+		}
+		for row, node := range p.Rows {
+			if node == q.Node && len(ruling.Why(row)) > 0 {
+				t.Fatalf("%s is on %s, which is denied", q.Ask.ID, node)
+			}
+		}
+	}
+}
+
+func TestTrial_GivesBackTheReservationsThatAGangUsed(t *testing.T) {
+	w := plainWorkload("gang", 2)
+	w.Gang = "g"
+	c := newCluster(Config{}, w, plainNode("n1"))
+	wantPlaced(t, c.commit(hold(w, "r1"), hold(w, "r2")), 2)
+	p := Problem{Now: at, Asks: []psg.Ask{gate(w, "a1", "n1"), gate(w, "a2", "n1")}}
+	trial := c.Try(p)
+	if plan := trial.Plan(); len(plan.Placements) != 2 || len(plan.Consumed) != 2 {
+		t.Fatalf("%+v", plan)
+	}
+	for keep := range 3 {
+		if plan := trial.Again(Retry{Gang: "g", Asks: []psg.RequestID{"a1", "a2"}, Keep: keep}); len(plan.Placements) != 2 || len(plan.Consumed) != 2 {
+			t.Errorf("keeping %d: %+v", keep, plan)
+		}
+	}
+	trial.End()
+	if len(c.held) != 2 || c.held["r1"] == nil || c.held["r2"] == nil {
+		t.Errorf("%d placements are left, want the reservations", len(c.held))
+	}
+}
+
+func TestTrial_GoesWhereItIsToldIfItMay(t *testing.T) {
+	w := plainWorkload("gang", 2)
+	w.Gang = "g"
+	c := newCluster(Config{}, w, plainNode("n1"), plainNode("n2"))
+	trial := c.Try(Problem{Now: at, Asks: []psg.Ask{hold(w, "a"), hold(w, "b")}})
+	defer trial.End()
+	on := map[psg.RequestID]psg.NodeID{"a": "n2", "b": "n9"}
+	plan := trial.Again(Retry{Gang: "g", Asks: []psg.RequestID{"a", "b"}, On: on})
+	if len(plan.Placements) != 2 || plan.Placements[0].Node != "n2" {
+		t.Errorf("%+v, want a on n2 and b anywhere", plan)
+	}
+}
