@@ -145,11 +145,12 @@ type Controller struct {
 
 	// Touched by Run and the cycle alone.
 	engine   *placement.Engine
-	dirty    bool      // something changed since the last solve
-	solved   time.Time // when pending asks were last solved
-	improved time.Time // when moves that pay were last looked for
-	restored bool      // state holds committed records, and nothing else
-	unsaved  int       // deltas since the last image
+	dirty    bool                 // something changed since the last solve
+	solved   time.Time            // when pending asks were last solved
+	trails   map[psg.GangID]trail // gangs that the last cycle left half done
+	improved time.Time            // when moves that pay were last looked for
+	restored bool                 // state holds committed records, and nothing else
+	unsaved  int                  // deltas since the last image
 
 	deadlines deadlines // of what holds room for a time
 

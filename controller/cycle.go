@@ -65,6 +65,7 @@ func (c *Controller) decide(ctx context.Context, taken batch, now time.Time) ([]
 	}
 	plan, again, err := c.choose(ctx, choice{
 		engine: c.engine, policy: c.policy(), view: c.freeze(now), now: now, seed: c.state.Sequence(), stop: within(c.config.SolveFor),
+		trails: &c.trails,
 	}, asks)
 	if err != nil {
 		return nil, err
@@ -84,6 +85,7 @@ type choice struct {
 	now    time.Time
 	seed   uint64
 	stop   func() bool
+	trails *map[psg.GangID]trail // what the last choice left half done, and then what this one does
 }
 
 // choose rules on asks and chooses their nodes, of which policy allows all
@@ -94,16 +96,21 @@ func (c *Controller) choose(ctx context.Context, by choice, asks []psg.Ask) (pla
 		return plan, false, err
 	}
 	c.bind(by.engine, by.policy, rulings, asks, by.view, by.now)
-	plan = by.engine.Solve(placement.Problem{
+	trial := by.engine.Try(placement.Problem{
 		Now: by.now, Seed: by.seed, Asks: asks, Rulings: rulings, Rows: rows(by.view), Stop: by.stop,
 	})
+	defer trial.End()
+	plan = trial.Plan()
 	again = len(plan.Unreached) > 0
-	plan, cut, err := lawful(ctx, by.policy.Sequel(by.view), plan, by.view)
-	if err != nil {
-		return plan, false, err
-	}
 	audited(plan.Placements, rulings, by.view)
-	return plan, again || cut, nil
+	judging := judging{by: by, rulings: rulings, trial: trial, sequel: by.policy.Sequel(by.view)}
+	judging.rule = func(ask psg.Ask, ground *psg.Snapshot) (*psg.Ruling, error) {
+		fresh, err := rule(ctx, by.policy, []psg.Ask{ask}, ground)
+		c.avoid(fresh, nil, ground, by.now)
+		return fresh[ask.Workload], err
+	}
+	plan, cut, err := judging.lawful(ctx, plan)
+	return plan, again || cut, err
 }
 
 // rule asks policy once for each workload that has a pending ask.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/placement"
 )
 
 // maxJudged and judgeFor bound how often, and for how long, one cycle asks policy
@@ -15,40 +16,82 @@ const (
 	judgeFor  = 250 * time.Millisecond
 )
 
-// lawful returns the part of a plan that policy allows taken together. Rulings
-// are made on one snapshot: where policy allows one training workload on a
-// node, they allow each of two. What it leaves out stays pending and, as cut says,
-// is to be solved anew on what was placed; gangs are kept or left out whole. A plan
-// of which nothing can stand gets refusals instead.
-func lawful(ctx context.Context, sequel psg.Sequel, plan psg.Plan, view *psg.Snapshot) (kept psg.Plan, cut bool, err error) {
-	for _, used := range plan.Consumed {
-		sequel.Free(used)
-	}
-	kept = plan
-	kept.Placements = nil
-	var denied []psg.Refusal
+// judging asks policy about a plan's placements, each as those before it leave the
+// cluster. Rulings are made on one snapshot: where policy allows one training
+// workload on a node, they allow each of two.
+type judging struct {
+	by      choice
+	rulings map[psg.WorkloadID]*psg.Ruling                               // that the plan was made from
+	rule    func(ask psg.Ask, ground *psg.Snapshot) (*psg.Ruling, error) // anew
+	trial   placement.Trial                                              // what the plan comes of
+	sequel  psg.Sequel
+	ground  *psg.Snapshot // by.view after the first settled placements of kept
+	settled int
+
+	kept   psg.Plan
+	denied []psg.Refusal
+	cut    bool // more may come of choosing again on what is kept
+
+	mends  int                  // rulings made for gangs
+	mended time.Duration        // time spent on them
+	aside  int                  // of the sequel's judgements, those made for them
+	left   map[psg.GangID]trail // gangs that are half done
+}
+
+// lawful returns the part of a plan that policy allows taken together. What it
+// leaves out stays pending and, as cut says, is to be solved anew on what was
+// placed; gangs are kept or left out whole. A plan of which nothing can stand gets
+// refusals instead.
+func (j *judging) lawful(ctx context.Context, plan psg.Plan) (kept psg.Plan, cut bool, err error) {
+	j.ground, j.kept, j.left = j.by.view, plan, map[psg.GangID]trail{}
+	j.kept.Placements = nil
+	j.free(plan.Consumed)
 	began := time.Now()
-	for i, unit := range units(plan.Placements, view) {
-		if sequel.Judged() >= maxJudged || i > 0 && time.Since(began) >= judgeFor {
-			cut = true
+	for i, unit := range units(plan.Placements, j.by.view) {
+		if j.sequel.Judged()-j.aside >= maxJudged || i > 0 && time.Since(began)-j.mended >= judgeFor {
+			j.cut = true
 			break
 		}
-		reasons, err := admitAll(ctx, sequel, unit, view)
-		switch {
-		case err != nil:
+		if err := j.judge(ctx, unit); err != nil {
 			return psg.Plan{}, false, err
-		case len(reasons) == 0:
-			kept.Placements = append(kept.Placements, unit...)
-		default:
-			denied = append(denied, deniedAfter(unit, reasons)...)
 		}
 	}
-	if len(denied) > 0 && len(kept.Placements) == 0 {
-		kept.Refusals = append(kept.Refusals, denied...)
+	if len(j.denied) > 0 && len(j.kept.Placements) == 0 {
+		j.kept.Refusals = append(j.kept.Refusals, j.denied...)
 	}
-	cut = cut || len(denied) > 0 && len(kept.Placements) > 0
-	kept.Consumed = usedBy(plan.Consumed, kept.Placements, view)
-	return kept, cut, nil
+	j.kept.Consumed = usedBy(j.kept.Consumed, j.kept.Placements, j.by.view)
+	*j.by.trails = j.left
+	return j.kept, j.cut || len(j.denied) > 0 && len(j.kept.Placements) > 0, nil
+}
+
+// judge keeps all of a unit, or nothing of it.
+func (j *judging) judge(ctx context.Context, unit []psg.Placement) error {
+	at, reasons, err := admitFrom(ctx, j.sequel, unit, 0, j.by.view)
+	if err != nil {
+		return err
+	}
+	if len(reasons) == 0 {
+		j.kept.Placements = append(j.kept.Placements, unit...)
+		return nil
+	}
+	m := &mending{gang: gangIn(j.by.view, unit[0]), unit: unit, at: at, why: reasons}
+	if !j.turn(m.gang) {
+		j.denied = append(j.denied, deniedAfter(unit, reasons)...)
+		j.release(m)
+		return nil
+	}
+	m.rulings = map[psg.WorkloadID]*psg.Ruling{}
+	for _, p := range unit {
+		m.rulings[p.Ask.Workload] = j.rulings[p.Ask.Workload]
+	}
+	return j.mend(ctx, m)
+}
+
+func gangIn(view *psg.Snapshot, p psg.Placement) psg.GangID {
+	if w := view.Workload(p.Ask.Workload); w != nil {
+		return w.Gang
+	}
+	return ""
 }
 
 // units groups placements that stand or fall together: a gang's, or one alone.
@@ -56,10 +99,7 @@ func units(placements []psg.Placement, view *psg.Snapshot) [][]psg.Placement {
 	var out [][]psg.Placement
 	gangs := map[psg.GangID]int{}
 	for _, p := range placements {
-		var gang psg.GangID
-		if w := view.Workload(p.Ask.Workload); w != nil {
-			gang = w.Gang
-		}
+		gang := gangIn(view, p)
 		at, known := gangs[gang]
 		if gang == "" || !known {
 			at = len(out)
@@ -73,19 +113,28 @@ func units(placements []psg.Placement, view *psg.Snapshot) [][]psg.Placement {
 
 // admitAll admits all of a unit, or nothing of it.
 func admitAll(ctx context.Context, sequel psg.Sequel, unit []psg.Placement, view *psg.Snapshot) ([]psg.Reason, error) {
-	for i, p := range unit {
-		w := view.Workload(p.Ask.Workload)
+	at, reasons, err := admitFrom(ctx, sequel, unit, 0, view)
+	if err != nil || len(reasons) > 0 {
+		for _, before := range unit[:at] {
+			sequel.Free(before.Ask.ID)
+		}
+	}
+	return reasons, err
+}
+
+// admitFrom admits a unit from a member on. It returns the first that is denied,
+// and why; those before it count.
+func admitFrom(ctx context.Context, sequel psg.Sequel, unit []psg.Placement, at int, view *psg.Snapshot) (int, []psg.Reason, error) {
+	for ; at < len(unit); at++ {
+		w := view.Workload(unit[at].Ask.Workload)
 		if w == nil {
 			continue // seen running without a registration: nothing to judge by
 		}
-		if reasons, err := sequel.Admit(ctx, w, p); err != nil || len(reasons) > 0 {
-			for _, before := range unit[:i] {
-				sequel.Free(before.Ask.ID)
-			}
-			return reasons, err
+		if reasons, err := sequel.Admit(ctx, w, unit[at]); err != nil || len(reasons) > 0 {
+			return at, reasons, err
 		}
 	}
-	return nil, nil
+	return at, nil, nil
 }
 
 func deniedAfter(unit []psg.Placement, reasons []psg.Reason) []psg.Refusal {

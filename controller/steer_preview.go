@@ -79,7 +79,7 @@ func (c *Controller) rehearse(workloads []psg.Workload) (*rehearsal, error) {
 		}
 	}
 	r.asks = slices.DeleteFunc(asks, func(ask psg.Ask) bool { return dropped[ask.ID] })
-	r.by = choice{engine: engineOf(&view), policy: c.policy(), view: &view, now: now, seed: seed}
+	r.by = choice{engine: engineOf(&view), policy: c.policy(), view: &view, now: now, seed: seed, trails: &map[psg.GangID]trail{}}
 	return r, nil
 }
 
@@ -145,9 +145,17 @@ func (r *rehearsal) take(plan psg.Plan) {
 		r.answers[plan.Refusals[i].Ask] = &plan.Refusals[i]
 	}
 	r.asks = slices.DeleteFunc(r.asks, func(ask psg.Ask) bool { return now[ask.ID] != nil })
-	view := *r.by.view
-	view.Placements = view.Placements.Renew(slices.Collect(maps.Keys(now)), func(id psg.RequestID) *psg.Placement { return now[id] })
-	r.by.view = &view
+	r.by.view = changed(r.by.view, now)
+}
+
+// changed is a view in which asks hold what now says, nil for nothing.
+func changed(view *psg.Snapshot, now map[psg.RequestID]*psg.Placement) *psg.Snapshot {
+	if len(now) == 0 {
+		return view
+	}
+	next := *view
+	next.Placements = view.Placements.Renew(slices.Collect(maps.Keys(now)), func(id psg.RequestID) *psg.Placement { return now[id] })
+	return &next
 }
 
 // hints say where the instances of each workload would stand.
