@@ -252,7 +252,7 @@ func openRegion(t *testing.T, l layout) *grid {
 func (r *region) on(t *testing.T) *grid {
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("controller:\n%s\nnomad:\n%s", r.controller.Output(), r.told())
+			t.Logf("controller:\n%s\n%s\nnomad:\n%s", r.controller.Output(), r.ours(), r.told())
 		}
 	})
 	return &grid{T: t, region: r}

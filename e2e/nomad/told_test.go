@@ -1,12 +1,32 @@
 package nomad_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/hashicorp/nomad/api"
 )
+
+// ours is what the controller has of every instance that is not over.
+func (r *region) ours() string {
+	asks, err := r.rest.Asks(context.Background(), "", "")
+	if err != nil {
+		return err.Error()
+	}
+	var b strings.Builder
+	for _, a := range asks {
+		if !a.Over() {
+			fmt.Fprintf(&b, "%s of %s: %s", a.Ask.ID, a.Ask.Workload, a.State)
+			if p := a.Placement; p != nil {
+				fmt.Fprintf(&b, " on %.8s since %s, with %v", p.Node, p.Since.Format(time.TimeOnly), p.Request)
+			}
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
 
 // told is what Nomad has of every job, for who must know why a test failed:
 // deployments, evaluations, and allocations with what befell their
