@@ -225,6 +225,8 @@ func (d *bundleDecoder) url(block dataBlock, argument, value string, at hcl.Rang
 	parsed, err := url.Parse(value)
 	if err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https" {
 		d.errs.add(at, "data %q %q: %s %q is not an http or https URL", block.Kind, block.Name, argument, value)
+	} else if argument == "address" && (parsed.RawQuery != "" || parsed.Fragment != "") { // which paths are appended to
+		d.errs.add(at, "data %q %q: address must end with its path, and have no query", block.Kind, block.Name)
 	}
 	return value
 }

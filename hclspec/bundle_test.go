@@ -151,6 +151,7 @@ var wrongBundles = []struct{ name, src, want string }{
 	{"guarantee negative", "tenant \"t\" {\n  guarantee = { cpu = -1 }\n}", `b.hcl:3:15: tenant "t": guarantee cpu = -1 is outside`},
 	{"tenant weight", "tenant \"t\" {\n  weight = 0\n}", `b.hcl:3:12: tenant "t": weight 0 is outside`},
 	{"data kind", "data \"promtheus\" \"p\" {\n  interval = \"1s\"\n}", `b.hcl:2:6: kind of data is "promtheus", but must be one of "prometheus", "http"; did you mean "prometheus"?`},
+	{"data address", "data \"prometheus\" \"h\" {\n  address = \"http://127.0.0.1:9090?token=x\"\n  query = \"up\"\n  key = \"node\"\n  interval = \"1s\"\n}", `b.hcl:3:13: data "prometheus" "h": address must end with its path, and have no query`},
 	{"data url", "data \"http\" \"h\" {\n  url = \"cmdb\"\n  interval = \"1s\"\n}", `b.hcl:3:9: data "http" "h": url "cmdb" is not an http or https URL`},
 	{"data argument", "data \"http\" \"h\" {\n  url = \"http://x\"\n  interval = \"1s\"\n  query = \"up\"\n}", `b.hcl:5:11: data "http" "h": http sources have no query`},
 	{"data reserved", "data \"http\" \"cluster\" {\n  url = \"http://x\"\n  interval = \"1s\"\n}", `b.hcl:2:13: data name "cluster": Rego reads it as data.NAME`},
