@@ -154,6 +154,9 @@ func (b *Bus) batch(ctx context.Context, stream string, after uint64, visit visi
 		default:
 			return after, lost(fmt.Errorf("status %s %s", status, reply.Header.Get("Description")))
 		}
+		if of := reply.Header.Get(jetstream.StreamHeader); of != stream { // whoever hears our inbox may have answers sent there
+			return after, lost(fmt.Errorf("a message of %q came", of))
+		}
 		position, err := strconv.ParseUint(reply.Header.Get(jetstream.SequenceHeader), 10, 64)
 		if err != nil || position <= after {
 			return after, fmt.Errorf("read %s after %d: a message is at %q", stream, after, reply.Header.Get(jetstream.SequenceHeader))

@@ -2,7 +2,10 @@ package bus
 
 import (
 	"errors"
+	"fmt"
 	"testing"
+
+	"github.com/nats-io/nats.go"
 )
 
 // What a server that lags has yet to hear of comes from the stream's leader.
@@ -42,5 +45,27 @@ func TestRead_FromTheLeaderGivesTheSameOneByOne(t *testing.T) {
 	broken := errors.New("broken")
 	if _, err := bus.fromLeader(t.Context(), ledgerStream, 0, func(message) error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("a visitor's error came back as %v", err)
+	}
+}
+
+// Whoever hears what a reader is sent may have it sent messages of another stream.
+func TestRead_TakesNoMessageOfAnotherStream(t *testing.T) {
+	bus := open(t, t.TempDir())
+	if err := bus.Ledger().Append(t.Context(), record(1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	intruder := again(t, bus)
+	const other = "PSG_ELSEWHERE" // whose own answers come later, if ever
+	_, err := intruder.conn.Subscribe("$JS.API.DIRECT.GET."+other, func(asked *nats.Msg) {
+		_ = intruder.conn.PublishRequest("$JS.API.DIRECT.GET."+ledgerStream, asked.Reply, asked.Data)
+	})
+	if err := errors.Join(err, intruder.conn.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = bus.batch(t.Context(), other, 0, func(m message) error {
+		return fmt.Errorf("message %d of another stream", m.position)
+	})
+	if !errors.Is(err, errLostBatch) {
+		t.Error(err)
 	}
 }
