@@ -186,6 +186,21 @@ func BenchmarkBatch(b *testing.B) {
 	b.ReportMetric(float64(placed), "placed")
 }
 
+// BenchmarkImprove is a look for moves that has 100 ms: by how much the longest
+// took longer, and what a look found.
+func BenchmarkImprove(b *testing.B) {
+	s := newSteady(b, 10_000, 60)
+	longest, moves := time.Duration(0), 0
+	for seed := uint64(0); b.Loop(); seed += 997 {
+		start := time.Now()
+		stop := func() bool { return time.Since(start) > 100*time.Millisecond }
+		moves += len(s.Improve(Problem{Now: at, Seed: seed, Rows: s.rows, Rulings: s.rulings, Stop: stop}, 8).Moves)
+		longest = max(longest, time.Since(start)-100*time.Millisecond)
+	}
+	b.ReportMetric(float64(longest.Microseconds())/1000, "longest-over-ms")
+	b.ReportMetric(float64(moves)/float64(b.N), "moves")
+}
+
 // plainScan solves a problem as a scheduler without any memory would: for each
 // ask it judges every node from scratch and looks at each once.
 func (s *steady) plainScan(p Problem) psg.Plan {

@@ -30,7 +30,7 @@ func (c *class) at(slot int32) place {
 
 // divide groups the slots into cells by what the tally counts.
 func (c *class) divide(e *Engine) {
-	c.cells, c.others = nil, nil
+	c.cells = nil
 	c.cellOf = make([]place, len(e.slots))
 	byKey := make(map[string]int32)
 	var members [][]int32
@@ -52,6 +52,10 @@ func (c *class) divide(e *Engine) {
 	}
 	for i := range c.cells {
 		c.cells[i].tree = newTree(len(members[i]), members[i])
+	}
+	c.others = make([]int, len(c.shape.own.tally.counters))
+	for i := range c.others {
+		c.others[i] = c.countUntargeted(i)
 	}
 }
 

@@ -21,17 +21,23 @@ type Improvement struct {
 type Move struct {
 	From      psg.NodeID
 	Placement psg.Placement // the destination: same ask, new node and devices, state Moving
-	Gain      int64         // milli-points that the cluster gains, move cost deducted
-	For       psg.RequestID // the ask that this makes room for; empty for a move that pays by itself
+	// Gain is what the cluster gains, in milli-points, move cost deducted. Of moves
+	// that pay only together, which follow each other, it stands with the last, and
+	// is 0 with the others. Of such an exchange one placement may move twice.
+	Gain int64
+	For  psg.RequestID // the ask that this makes room for; else empty
 }
 
 // Improve looks for moves, at most so many: first those that make room for
 // asks that have none, in the order of their turns, then those that are worth
-// their cost by the scores: it stops when no single move is, so that a cluster
-// left alone comes to rest. Of each workload no more instances move in one call
-// than its Disruption or Migrate block allows at once (one without). Protected workloads,
-// system workloads and what is not yet running stay. Problem.Stop ends the
-// search early; what was found so far is returned. The engine is left as it was.
+// their cost by the scores, and where no single move is, exchanges: one placement
+// takes the room of another, which goes elsewhere before or changes places with it.
+// It stops where none pays, so that a cluster left alone comes to rest. Of each
+// workload no more instances move in one call than its Disruption or Migrate block
+// allows at once (one without). Protected workloads, system workloads and what is
+// not yet running stay. Problem.Stop ends the search early; what was found so far
+// is returned. Problem.Seed says where it begins, which matters where it can't look
+// at everything. The engine is left as it was.
 func (e *Engine) Improve(p Problem, moves int) Improvement {
 	return e.improve(p, moves, true)
 }
@@ -120,49 +126,89 @@ func (m *mover) move(h *held, from *node, to candidate, gain int64, ask psg.Requ
 	m.e.book(next, n)
 	m.journal = append(m.journal, entry{held: next})
 	m.moves = append(m.moves, Move{From: from.spec.ID, Placement: p, Gain: gain, For: ask})
-	m.fixed[p.Ask.ID] = true
-	m.moving[h.workload]++
+	if !m.fixed[p.Ask.ID] {
+		m.fixed[p.Ask.ID] = true
+		m.moving[h.workload]++
+	}
 	m.left--
 }
 
-// rebalance makes the moves that gain most, pass by pass. Each is tried again
-// before it is made, because the ones before it may have taken its point.
+// progress is how far a mover has come.
+type progress struct{ journal, moves, left int }
+
+func (m *mover) mark() progress { return progress{len(m.journal), len(m.moves), m.left} }
+
+// takeBack undoes what was done since a mark.
+func (m *mover) takeBack(to progress) {
+	for _, done := range m.moves[to.moves:] {
+		if id := done.Placement.Ask.ID; m.fixed[id] {
+			delete(m.fixed, id)
+			m.moving[m.e.workloads[done.Placement.Ask.Workload]]--
+		}
+	}
+	m.moves, m.left = m.moves[:to.moves], to.left
+	m.undo(to.journal)
+}
+
+// rebalance makes the moves that gain most, pass by pass, and where none does by
+// itself those that do together. What was found when the budget was spent is
+// still made.
 func (m *mover) rebalance() {
 	for m.left > 0 {
-		made := false
-		for _, o := range m.offers() {
-			if m.left == 0 || m.spent() {
-				return
-			}
-			now, gains := m.try(o.held)
-			if !gains || !m.movable(o.held) {
-				continue
-			}
-			from := now.held.node
-			m.strike(now.held)
-			m.move(now.held, from, now.to, now.gain, "")
-			made = true
+		offers, wants := m.look()
+		late := m.spent()
+		if late {
+			offers = offers[:min(len(offers), m.left)]
 		}
-		if !made {
+		if made := m.accept(offers); late || !made && !m.exchange(wants) {
 			return
 		}
 	}
+}
+
+// accept makes moves, and reports whether it did. Each is tried again before it is
+// made, because the ones before it may have taken its point.
+func (m *mover) accept(offers []offer) bool {
+	made := false
+	for _, o := range offers {
+		if m.left == 0 {
+			break
+		}
+		if !m.movable(o.held) {
+			continue
+		}
+		now := m.try(o.held)
+		if now.gain <= 0 {
+			continue
+		}
+		from := now.held.node
+		m.strike(now.held)
+		m.move(now.held, from, now.to, now.gain, "")
+		made = true
+	}
+	return made
 }
 
 // offer is one possible move.
 type offer struct {
 	held *held
 	to   candidate
-	gain int64
+	here int64 // points that it has where it is
+	gain int64 // what the move does; none is worth making at 0
 }
 
-// offers lists the moves that gain, the best first. One instance of a workload
-// is tried for all of them on a node: they are alike.
-func (m *mover) offers() []offer {
-	var list []offer
-	for _, n := range m.e.slots {
+// look lists the moves that gain, the best first, and what would stay. One instance
+// of a workload is tried for all of them on a node: they are alike. The seed says
+// where it begins, so that calls that end early look at others.
+func (m *mover) look() (offers []offer, wants []want) {
+	nodes := len(m.e.slots)
+	for i := range nodes {
+		n := m.e.slots[(i+int(m.p.Seed%uint64(nodes)))%nodes]
 		if n == nil {
 			continue
+		}
+		if m.spent() {
+			break
 		}
 		tried := make(map[*workload]bool)
 		for _, h := range m.movables(n) {
@@ -170,33 +216,41 @@ func (m *mover) offers() []offer {
 				continue
 			}
 			tried[h.workload] = true
-			if next, gains := m.try(h); gains {
-				list = append(list, next)
+			if o := m.try(h); o.gain > 0 {
+				offers = append(offers, o)
+			} else {
+				wants = append(wants, want{held: h, here: o.here})
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b offer) int { return cmp.Or(cmp.Compare(b.gain, a.gain), byID(a.held, b.held)) })
-	return list
+	slices.SortFunc(offers, func(a, b offer) int { return cmp.Or(cmp.Compare(b.gain, a.gain), byID(a.held, b.held)) })
+	return offers, wants
 }
 
 // try asks where a placement would go if it were placed now, its own room
 // being free, and what that would gain.
-func (m *mover) try(h *held) (offer, bool) {
+func (m *mover) try(h *held) offer {
 	c, from := m.classFor(h.workload), h.node.slot
 	mark := len(m.journal)
 	m.strike(h)
 	to, ok := m.e.best(c)
-	here, stays := m.e.fitsAt(c, from)
-	if stays && c.shape.counts() {
-		here.parts[partSpread] = m.e.spreadAt(c, from)
-	}
+	here, stays := m.rated(c, from)
 	m.undo(mark)
-	if !ok || to.slot == from {
-		return offer{}, false
-	}
-	gain := to.parts.total() - m.e.cfg.Weights.Move
+	o := offer{held: h, to: to}
 	if stays {
-		gain -= here.parts.total()
+		o.here = here.parts.total()
 	}
-	return offer{h, to, gain}, gain > 0
+	if ok && to.slot != from {
+		o.gain = to.parts.total() - m.e.cfg.Weights.Move - o.here
+	}
+	return o
+}
+
+// rated is fitsAt with what the spreads add.
+func (m *mover) rated(c *class, slot int32) (candidate, bool) {
+	found, fits := m.e.fitsAt(c, slot)
+	if fits && c.shape.counts() {
+		found.parts[partSpread] = m.e.spreadAt(c, slot)
+	}
+	return found, fits
 }

@@ -99,10 +99,7 @@ func (c *class) wanted(counter int, value string) int64 {
 // untargeted counts the values that nodes have and no target names.
 func (c *class) untargeted(counter int) int {
 	if c.others == nil {
-		c.others = make([]int, len(c.shape.own.tally.counters))
-		for i := range c.others {
-			c.others[i] = c.countUntargeted(i)
-		}
+		return 0
 	}
 	return c.others[counter]
 }

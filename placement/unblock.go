@@ -95,14 +95,10 @@ func (m *mover) hasRoom(w *workload) bool {
 
 // rehearse carries a way out, and takes it all back.
 func (m *mover) rehearse(at int, c *class, w *way) bool {
-	mark, moves, left, answer := len(m.journal), len(m.moves), m.left, m.answers[at]
+	mark, answer := m.mark(), m.answers[at]
 	ok := m.perform(at, c, w)
-	for _, done := range m.moves[moves:] {
-		m.moving[m.e.workloads[done.Placement.Ask.Workload]]--
-		delete(m.fixed, done.Placement.Ask.ID)
-	}
-	m.moves, m.left, m.answers[at] = m.moves[:moves], left, answer
-	m.undo(mark)
+	m.answers[at] = answer
+	m.takeBack(mark)
 	return ok
 }
 
