@@ -59,6 +59,9 @@ func (s *solver) placeGang(gang psg.GangID, asks []int, r *Retry) {
 		if s.answers[at].deferred != nil {
 			s.why.now(s, at) // while the others hold their places: without them it would fit
 		}
+		if gang == "" {
+			return // one alone
+		}
 		reason := fmt.Sprintf("%d of %d fit; then %s", placed, len(asks), s.answers[at].refusal.Summary)
 		s.undo(mark)
 		for _, kept := range asks[:r.Keep] {

@@ -31,10 +31,10 @@ func (t Trial) End() {
 }
 
 // Retry is a gang that is to be placed anew, or what of it comes after its first
-// members.
+// members; or an ask of no gang.
 type Retry struct {
 	Gang psg.GangID
-	Asks []psg.RequestID // those of the gang that have a place in the plan, in the order to place them in
+	Asks []psg.RequestID // all that have a place in the plan, in the order to place them in; one where Gang is empty
 	Keep int             // how many of the first stay where they are
 	// Rulings replace the problem's for the workloads of the asks that do not stay.
 	Rulings map[psg.WorkloadID]*psg.Ruling
@@ -42,23 +42,12 @@ type Retry struct {
 	On map[psg.RequestID]psg.NodeID
 }
 
-// Again places a gang anew beside the rest of the plan, and returns the gang's
+// Again places a gang, or an ask of none, anew beside the rest of the plan, and returns its
 // part: all of its asks have a place, or all are refused. It takes no notice of
 // Problem.Stop.
 func (t Trial) Again(r Retry) psg.Plan {
 	s := t.s
-	index := make(map[psg.RequestID]int, len(r.Asks))
-	for _, at := range s.gangs[r.Gang] {
-		if !s.answers[at].skipped {
-			index[s.p.Asks[at].ID] = at
-		}
-	}
-	var asks []int
-	for _, id := range r.Asks {
-		if at, known := index[id]; known {
-			asks = append(asks, at)
-		}
-	}
+	asks := s.asksOf(&r)
 	r.Keep = min(r.Keep, len(asks))
 	s.anew, s.why = r.Rulings, explanations{}
 	for _, at := range asks[r.Keep:] {
@@ -73,6 +62,31 @@ func (t Trial) Again(r Retry) psg.Plan {
 		s.collect(&plan, at)
 	}
 	return plan
+}
+
+// asksOf are the asks of a retry, in its order.
+func (s *solver) asksOf(r *Retry) []int {
+	members := s.gangs[r.Gang]
+	if r.Gang == "" {
+		members = s.queue
+	}
+	index := make(map[psg.RequestID]int, len(r.Asks))
+	for _, id := range r.Asks {
+		index[id] = -1
+	}
+	for _, at := range members {
+		id := s.p.Asks[at].ID
+		if _, wanted := index[id]; wanted && !s.answers[at].skipped {
+			index[id] = at
+		}
+	}
+	var asks []int
+	for _, id := range r.Asks {
+		if at := index[id]; at >= 0 {
+			asks = append(asks, at)
+		}
+	}
+	return asks
 }
 
 // takeBack takes an ask's place from it, if this problem gave it one, and gives
