@@ -14,6 +14,9 @@ const (
 	minMends = 8
 	maxMends = 256
 	mendFor  = 250 * time.Millisecond
+	// maxAlone is how many of them may be for asks of no gang: a next cycle, which
+	// rules on all at once, places those too.
+	maxAlone = 32
 )
 
 // maxTrails bounds the gangs that are left to the next cycle half done.
@@ -26,9 +29,10 @@ type trail map[psg.RequestID]psg.NodeID
 
 // mending is a gang of which policy denies a member as the ones before it leave
 // the cluster. Ruled on one snapshot, its members may be put where only one of
-// them may be; and none is ever placed for a later cycle's ruling to see.
+// them may be; and none is ever placed for a later cycle's ruling to see. An ask of
+// no gang is mended as if it were one.
 type mending struct {
-	gang     psg.GangID
+	gang     psg.GangID // may be empty
 	unit     []psg.Placement
 	at       int          // the member that is denied; those before it are admitted
 	why      []psg.Reason // none: all are admitted
@@ -40,8 +44,19 @@ type mending struct {
 // turn reports whether a gang may be mended: while some are half done, no other
 // is begun, so that each comes to its end.
 func (j *judging) turn(gang psg.GangID) bool {
+	if gang == "" {
+		return j.alone < maxAlone && j.mended < mendFor
+	}
 	_, begun := (*j.by.trails)[gang]
-	return gang != "" && (begun || len(*j.by.trails) == 0)
+	return begun || len(*j.by.trails) == 0
+}
+
+// spent reports whether a mending that has taken so long has had its time.
+func (j *judging) spent(m *mending, took time.Duration) bool {
+	if m.gang == "" {
+		return j.alone >= maxAlone || j.mended+took >= mendFor
+	}
+	return j.mends >= minMends && (j.mends >= maxMends || j.mended+took >= mendFor)
 }
 
 // mend places a gang anew member by member: those that are admitted stay, and the
@@ -56,17 +71,16 @@ func (j *judging) mend(ctx context.Context, m *mending) error {
 		return err
 	}
 	for len(m.why) > 0 {
-		if j.mends >= minMends && (j.mends >= maxMends || j.mended+time.Since(began) >= mendFor) {
+		if j.spent(m, time.Since(began)) {
 			j.leave(m)
 			return nil
 		}
-		j.mends++
 		refusals, err := j.advance(ctx, m)
 		if err != nil {
 			return err
 		}
 		if len(refusals) > 0 {
-			j.kept.Refusals = append(j.kept.Refusals, refusals...)
+			j.refused = append(j.refused, refusals...)
 			return nil
 		}
 	}
@@ -91,6 +105,11 @@ func (j *judging) resume(ctx context.Context, m *mending) error {
 // advance places the members from the denied one on, under a ruling that sees
 // those before it. It returns why that cannot be.
 func (j *judging) advance(ctx context.Context, m *mending) ([]psg.Refusal, error) {
+	if m.gang == "" {
+		j.alone++
+	} else {
+		j.mends++
+	}
 	ground, ask := j.with(m.unit[:m.at]), m.unit[m.at].Ask
 	ruling, err := j.rule(ask, ground)
 	if err != nil {
@@ -151,6 +170,10 @@ func (j *judging) keep(m *mending) {
 
 // leave leaves the rest of a gang to the next cycle.
 func (j *judging) leave(m *mending) {
+	if m.gang == "" {
+		j.denied = append(j.denied, deniedAfter(m.unit, m.why)...)
+		return
+	}
 	j.cut = true
 	if len(j.left) < maxTrails {
 		on := trail{}

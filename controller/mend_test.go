@@ -175,3 +175,30 @@ func TestCycle_GoesOnWithAGangWhereTheLastLeftIt(t *testing.T) {
 	}
 	w.checkLog()
 }
+
+// TestCycle_GroupsOfOneJobFindTheZonesThatAreLeft is a job of many groups, no gang,
+// which policy keeps apart.
+func TestCycle_GroupsOfOneJobFindTheZonesThatAreLeft(t *testing.T) {
+	const groups = 22
+	w, gang, _ := zoned(t, onePerZone, 2*groups, groups, 2)
+	var asks []psg.Ask
+	var known []psg.Delta
+	for i := range groups + 1 {
+		group := gang
+		group.ID.Job, group.ID.Group, group.Gang, group.Count = "many", fmt.Sprintf("g%02d", i), "", 1
+		known = append(known, psg.WorkloadChanged{Workload: group})
+		asks = append(asks, psg.Ask{ID: psg.RequestID(fmt.Sprintf("m%02d", i)), Workload: group.ID, At: start, Hold: psg.MaxReservationHold})
+	}
+	w.report(known...)
+	w.cycle()
+	w.ask(asks)
+	cycles := 0
+	for ; cycles < groups/2 && w.state(asks[groups].ID) != psg.Denied; cycles++ {
+		w.cycle()
+	}
+	status, _ := w.Ask(asks[groups].ID)
+	if nodes := w.nodesOf(asks); len(nodes) != groups || status.Refusal == nil || !strings.Contains(status.Refusal.Summary, "one instance per zone") {
+		t.Errorf("after %d cycles they are on %d nodes, and the last is %s: %+v", cycles, len(nodes), status.State, status.Refusal)
+	}
+	w.checkLog()
+}

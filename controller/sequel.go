@@ -28,11 +28,13 @@ type judging struct {
 	ground  *psg.Snapshot // by.view after the first settled placements of kept
 	settled int
 
-	kept   psg.Plan
-	denied []psg.Refusal
-	cut    bool // more may come of choosing again on what is kept
+	kept    psg.Plan
+	denied  []psg.Refusal // beside what is kept; if that is nothing, they are told
+	refused []psg.Refusal // of what nothing is left to be tried for
+	cut     bool          // more may come of choosing again on what is kept
 
 	mends  int                  // rulings made for gangs
+	alone  int                  // and for asks of none
 	mended time.Duration        // time spent on them
 	aside  int                  // of the sequel's judgements, those made for them
 	left   map[psg.GangID]trail // gangs that are half done
@@ -56,12 +58,14 @@ func (j *judging) lawful(ctx context.Context, plan psg.Plan) (kept psg.Plan, cut
 			return psg.Plan{}, false, err
 		}
 	}
-	if len(j.denied) > 0 && len(j.kept.Placements) == 0 {
+	more := len(j.denied)+len(j.refused) > 0 && len(j.kept.Placements) > 0
+	j.kept.Refusals = append(j.kept.Refusals, j.refused...)
+	if !more {
 		j.kept.Refusals = append(j.kept.Refusals, j.denied...)
 	}
 	j.kept.Consumed = usedBy(j.kept.Consumed, j.kept.Placements, j.by.view)
 	*j.by.trails = j.left
-	return j.kept, j.cut || len(j.denied) > 0 && len(j.kept.Placements) > 0, nil
+	return j.kept, j.cut || more, nil
 }
 
 // judge keeps all of a unit, or nothing of it.
