@@ -8,7 +8,7 @@ const maxSets = 2048
 // fewest finds, among the placements of a node that may go, in order of
 // priority, a set that lets the class fit there: the smallest, of those the one
 // whose highest priority is the lowest, then the sum. Only sets up to a size are
-// looked for.
+// looked for, and once the budget is spent none.
 func (s *solver) fewest(c *class, n *node, may []*held, most int) (sacrifice, bool) {
 	if len(may) == 0 || !s.suits(c, n) {
 		return sacrifice{}, false
@@ -21,7 +21,7 @@ func (s *solver) fewest(c *class, n *node, may []*held, most int) (sacrifice, bo
 		return ok
 	}
 	search := setSearch{solver: s, fits: fits, may: may, left: maxSets}
-	if search.upTo(most); !search.found && search.left == 0 {
+	if search.upTo(most); !search.found && search.left == 0 && !s.spent() {
 		set := pruned(may, fits)
 		search.best, search.found = weighed(set), len(set) <= most
 	}
@@ -73,6 +73,10 @@ func (s *setSearch) of(size, first, below int) {
 }
 
 func (s *setSearch) try() {
+	if s.spent() {
+		s.left = 0
+		return
+	}
 	if s.left--; !s.fits(s.taken) {
 		return
 	}
@@ -83,12 +87,19 @@ func (s *setSearch) try() {
 }
 
 // pruned gives back, the last first, whatever of a set need not go after all: no
-// part of what is left does.
+// part of what is left does. As long as all can be spared it gives back more and
+// more at once.
 func pruned(set []*held, fits func([]*held) bool) []*held {
-	set = slices.Clone(set)
-	for i := len(set) - 1; i >= 0; i-- {
-		if without := slices.Delete(slices.Clone(set), i, i+1); fits(without) {
-			set = without
+	for end, most := len(set), 1; end > 0; {
+		most = min(most, end)
+		without := slices.Concat(set[:end-most], set[end:])
+		switch {
+		case fits(without):
+			set, end, most = without, end-most, 2*most
+		case most == 1:
+			end--
+		default:
+			most /= 2
 		}
 	}
 	return set

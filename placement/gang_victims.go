@@ -8,30 +8,30 @@ import (
 )
 
 // fewest finds a gang's victims; none if all that may end would not do, or if
-// the budget is spent before there are any.
+// the budget is spent before there are any. While there is time the set becomes
+// better: first none of it could stay where the gang goes, then no part of it does,
+// then it is the cheapest that was found.
 func (g *gangRoom) fewest() []*held {
 	may := g.lesser()
 	set := g.whereTheyGo(may)
-	if len(set) == 0 || g.spent() {
+	if len(set) == 0 {
 		return nil
 	}
-	if fewer := g.inTurn(); fewer != nil {
+	fits := func(victims []*held) bool { return !g.spent() && g.fits(victims) }
+	set = pruned(set, fits)
+	if fewer := pruned(g.inTurn(), fits); len(fewer) > 0 && !g.cheaper(set, fewer) {
 		set = fewer
 	}
-	set = pruned(set, g.fits)
-	search := setSearch{solver: g.solver, may: may, left: maxSets}
-	search.fits = func(victims []*held) bool {
-		if g.spent() {
-			search.left = 0
-			return false
-		}
-		return g.fits(victims)
-	}
-	search.upTo(len(set))
-	if found := weighed(set); search.found && g.e.cheaper(&search.best, &found) {
+	search := setSearch{solver: g.solver, fits: g.fits, may: may, left: maxSets}
+	if search.upTo(len(set)); search.found && g.cheaper(search.best.victims, set) {
 		set = search.best.victims
 	}
 	return set
+}
+
+func (g *gangRoom) cheaper(one, other []*held) bool {
+	a, b := weighed(one), weighed(other)
+	return g.e.cheaper(&a, &b)
 }
 
 // lowest is the member of the lowest priority.
@@ -59,21 +59,63 @@ func (g *gangRoom) lesser() []*held {
 	return list
 }
 
+// firstGone is how many of the lowest in priority are taken away at first to see
+// whether the gang fits then.
+const firstGone = 256
+
 // whereTheyGo are, of those whose end together lets all fit, the ones on the
-// nodes where the gang goes then; none if it does not fit even then.
+// nodes where the gang goes then that can't stay beside it; none if it does not fit
+// even then. Of very many not all are taken away if half of them do.
 func (g *gangRoom) whereTheyGo(may []*held) []*held {
-	mark := len(g.journal)
-	for _, v := range may {
-		g.strike(v)
-	}
-	goals := make(map[psg.NodeID]bool)
-	if g.place(false) {
-		for _, at := range g.asks {
-			goals[g.answers[at].placement.Node] = true
+	mark, goals := len(g.journal), make(map[psg.NodeID]bool)
+	var gone, leave []*held
+	for i, most := 0, firstGone; i < len(may); i++ {
+		if g.strike(may[i]); i+1 < min(most, len(may)) && !g.spent() {
+			continue
+		}
+		if g.place(false) {
+			gone = may[:i+1]
+			break
+		}
+		if most *= 2; g.spent() {
+			break
 		}
 	}
+	for _, at := range g.asks {
+		if p := g.answers[at].placement; p != nil {
+			goals[p.Node] = true
+		}
+	}
+	leave = g.inTheWay(gone, goals)
 	g.takeBack(mark)
-	return slices.DeleteFunc(slices.Clone(may), func(h *held) bool { return !goals[h.placement.Node] })
+	if g.fits(leave) {
+		return leave
+	}
+	leave = slices.DeleteFunc(slices.Clone(gone), func(h *held) bool { return !goals[h.placement.Node] })
+	if !g.fits(leave) {
+		return nil
+	}
+	return leave
+}
+
+// inTheWay are those that have no room any more on some nodes, where the others
+// have it again, the highest in priority before the rest.
+func (g *gangRoom) inTheWay(gone []*held, on map[psg.NodeID]bool) []*held {
+	var leave []*held
+	for _, h := range slices.Backward(gone) {
+		if !on[h.placement.Node] {
+			continue
+		}
+		n := g.e.nodes[h.placement.Node]
+		if _, stays := g.e.fitsAt(g.e.classUnder(h.workload, g.p.Rulings[h.workload.id]), n.slot); stays && h.node == nil {
+			g.e.book(h, n)
+			g.journal = append(g.journal, entry{held: h})
+		} else {
+			leave = append(leave, h)
+		}
+	}
+	slices.Reverse(leave)
+	return leave
 }
 
 // inTurn has each member that has no room take the cheapest offer, and returns
@@ -85,6 +127,9 @@ func (g *gangRoom) inTurn() []*held {
 	var victims []*held
 	offers := make(map[*class][]sacrifice)
 	for _, at := range g.asks {
+		if g.spent() {
+			return nil
+		}
 		if g.settle(at, true) {
 			g.renew(offers, g.e.nodes[g.answers[at].placement.Node])
 			continue

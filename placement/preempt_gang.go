@@ -14,7 +14,8 @@ import (
 //
 // Sets are tried exhaustively up to a bound, smaller ones than those found when
 // each member in turn takes what costs least where it is; beyond it the set is
-// one of which no part would do.
+// one of which no part would do, or, where the time is up before that is known, of
+// which none could stay where the gang goes.
 //
 // A member whose workload has reserved room is to use that and is not among the
 // placements.

@@ -231,3 +231,41 @@ func TestPreempt_GangBeyondTheBoundHasAMinimalSet(t *testing.T) {
 	c.Apply(psg.Placed{Placement: found.Victims[7]})
 	wantPlaced(t, c.solve(asks...), 0)
 }
+
+// TestPreempt_GangEndsWhenItsTimeDoes ends the time at many points, and counts how
+// often the book changes after it: what is taken away and placed is given back, and
+// what was found is tried once more.
+func TestPreempt_GangEndsWhenItsTimeDoes(t *testing.T) {
+	c, gang := crowd(60)
+	gang.Count = 30
+	c.Apply(psg.WorkloadChanged{Workload: gang})
+	asks := asksFor(gang, 30)
+	helped := 0
+	for end := 1; end < 4000; end += 1 + end/4 {
+		looks, since := 0, 0
+		stop := func() bool {
+			if looks++; looks == end {
+				since = c.changes.position()
+			}
+			return looks >= end
+		}
+		found, refused := c.Preempt(Problem{Now: at, Rows: c.rows, Stop: stop}, Sacrifice{Ask: asks[0], Gang: asks})
+		if after := c.changes.position() - since; looks >= end && after > 10*(len(c.held)+len(asks)) {
+			t.Errorf("%d changes after the end of the time at %d", after, end)
+		}
+		if refused != nil {
+			continue
+		}
+		helped++
+		for _, v := range found.Victims {
+			c.Apply(psg.Freed{Ask: v.Ask.ID, State: psg.Released, At: at})
+		}
+		wantPlaced(t, c.solve(asks...), 30)
+		for _, v := range found.Victims {
+			c.Apply(psg.Placed{Placement: v})
+		}
+	}
+	if helped < 5 {
+		t.Errorf("%d times there were victims", helped)
+	}
+}
