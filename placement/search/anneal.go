@@ -12,14 +12,13 @@ const (
 
 // anneal is simulated annealing (Kirkpatrick et al. 1983) over shifts, swaps
 // and ejections: once through all temperatures in haste, to learn at which the
-// cost falls, then slowly through those, and at last down to single units. Near
-// the initial assignment it begins where moves of the mean cost are rare.
+// cost falls, then slowly through those, and at last down to single units.
 func (s *searcher) anneal() {
 	if s.items == 0 || s.nodes < 2 {
 		return
 	}
 	if s.o.Near {
-		s.phase(0, cool, max(coldest, s.meanMove()/rare), coldest)
+		s.annealNear()
 		return
 	}
 	hot := hotter * s.pilot()
@@ -27,6 +26,20 @@ func (s *searcher) anneal() {
 	cold := max(coldest, hot/span)
 	s.phase(pilot, steady, hot, cold)
 	s.phase(steady, cool, cold, coldest)
+}
+
+// annealNear begins again and again at the initial assignment, where moves of the
+// mean cost are rare, each time at half the temperature, and ends colder than
+// anneal does: where the moves are all that is left to gain, there are very many
+// assignments that cost a few of them more.
+func (s *searcher) annealNear() {
+	hot := s.meanMove() / rare
+	for i := range rounds {
+		s.restore(s.home, s.p.Cost(s.p.Initial).Total())
+		begin, end := cool*float64(i)/rounds, cool*float64(i+1)/rounds
+		s.phase(begin, end, max(frozen, hot), frozen)
+		hot /= 2
+	}
 }
 
 // phase anneals from one temperature to another, between two shares of the

@@ -9,7 +9,9 @@ const (
 	levels  = 40    // of temperature in the pilot
 	hottest = 12    // times the mean worsening shift
 	coldest = 0.3   // of cost
-	rare    = 3     // mean moves over the temperature to begin at near the initial assignment
+	rounds  = 5     // of annealing near the initial assignment
+	rare    = 3     // mean moves over the temperature of the first of them
+	frozen  = 0.1   // of cost, where they end
 	hotter  = 10    // begins the main part so much above what the pilot found
 	span    = 1000  // hot over cold in the main part
 	pilot   = 0.06  // share of the budget that finds the hot temperature
@@ -19,7 +21,7 @@ const (
 
 // falling is the temperature when so much of a phase is gone, geometrically.
 func falling(from, to, gone float64) float64 {
-	return max(coldest, from*math.Pow(to/from, gone))
+	return max(to, from*math.Pow(to/from, gone))
 }
 
 // halfway is the temperature at which a pilot's cost has come halfway from the
