@@ -45,6 +45,7 @@ type Engine struct {
 	indexed int // classes whose candidates are kept in order
 	rulings rulings
 	cycle   uint64 // of Solve, for what has not been used lately
+	swept   uint64 // cycle in which that was dropped last
 }
 
 // New returns an engine that knows of nothing. The config must be valid.

@@ -5,10 +5,12 @@ import (
 	"slices"
 )
 
-// What has not been used for this many cycles is dropped.
+// What has not been used for idleCycles is dropped. It is looked for every so many
+// cycles, and where so many judgements came in since the last time.
 const (
 	idleCycles = 4096
 	sweepEvery = 64
+	sweepAfter = 512
 )
 
 // release takes a workload out of its class and shape.
@@ -43,11 +45,13 @@ func (e *Engine) dropClass(c *class) {
 }
 
 // sweepIdle drops, now and then, shapes that no workload has any more and
-// orders of candidates that nobody asks for.
+// orders of candidates that nobody asks for. Of rulings, which may be others in
+// each cycle, it keeps those that workloads are under.
 func (e *Engine) sweepIdle() {
-	if e.cycle%sweepEvery != 0 {
+	if e.cycle-e.swept < sweepEvery && len(e.rulings.known) < 2*e.rulings.kept+sweepAfter {
 		return
 	}
+	e.swept = e.cycle
 	for _, s := range e.shapes {
 		if s.users == 0 && e.idle(s.used) {
 			e.dropShape(s)
@@ -56,12 +60,23 @@ func (e *Engine) sweepIdle() {
 		e.sweepClasses(s)
 	}
 	e.sweepFilters()
+	e.sweepRulings()
+}
+
+func (e *Engine) sweepRulings() {
+	inUse := make(map[*judgement]bool)
+	for _, s := range e.shapes {
+		for j := range s.classes {
+			inUse[j] = true
+		}
+	}
 	for hash, list := range e.rulings.known {
-		list = slices.DeleteFunc(list, func(j *judgement) bool { return e.idle(j.used) })
+		list = slices.DeleteFunc(list, func(j *judgement) bool { return !inUse[j] })
 		if e.rulings.known[hash] = list; len(list) == 0 {
 			delete(e.rulings.known, hash)
 		}
 	}
+	e.rulings.kept = len(e.rulings.known)
 }
 
 func (e *Engine) idle(used uint64) bool { return used+idleCycles < e.cycle }

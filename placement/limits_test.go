@@ -44,3 +44,24 @@ func TestSetLimits_EqualsAnEngineMadeWithThem(t *testing.T) {
 		}
 	}
 }
+
+// TestSolve_ForgetsRulingsThatAreGivenNoLonger has policy, or a trial, say something
+// else each time.
+func TestSolve_ForgetsRulingsThatAreGivenNoLonger(t *testing.T) {
+	w := plainWorkload("web", 1)
+	c := newCluster(Config{}, w, plainNode("n1"))
+	trial := func(round int) {
+		trial := c.Try(Problem{Now: at, Asks: asksFor(w, 1), Rows: c.rows, Rulings: c.rulings})
+		defer trial.End()
+		for i := range 5 {
+			ruling := psg.Ruling{Workload: w.ID, Scorings: []psg.Scoring{{Points: int64(10*round + i), Rows: psg.Bitmap{1}}}}
+			trial.Again(Retry{Asks: []psg.RequestID{"web-000"}, Rulings: map[psg.WorkloadID]*psg.Ruling{w.ID: &ruling}})
+		}
+	}
+	for i := range 1000 {
+		trial(i)
+	}
+	if n := len(c.Engine.rulings.known); n > 2*sweepAfter {
+		t.Errorf("%d rulings are remembered for one workload", n)
+	}
+}

@@ -31,14 +31,21 @@ type Sacrifice struct {
 // becomes free: a victim that frees only something else is not chosen. Since a
 // victim's priority is always below the preemptor's, preemptions can't go in
 // circles. A placement that makes way for another already is no victim, nor is
-// one that waits for others itself.
+// one that waits for others itself. What runs on every node gets room on the one
+// that its ask is for.
 //
 // Sets are tried exhaustively up to a bound on each node; beyond it the set is
 // one of which no part would do. A gang is helped as a whole or not at all: see
 // preemptGang.
 func (e *Engine) Preempt(p Problem, want Sacrifice) (Preemption, *psg.Refusal) {
-	if w, known := e.workloads[want.Ask.Workload]; known && w.spec.Gang != "" {
+	switch w, known := e.workloads[want.Ask.Workload]; {
+	case known && w.spec.Gang != "":
 		return e.preemptGang(p, want, w.spec.Gang)
+	case known && w.spec.Type.EveryNode() && want.Ask.Node != "":
+		want.Node = cmp.Or(want.Node, want.Ask.Node)
+		if want.Node != want.Ask.Node {
+			return Preemption{}, refusal(want.Ask.ID, "preemption", fmt.Sprintf("it is for node %s: room on %s is of no use to it", want.Ask.Node, want.Node))
+		}
 	}
 	ask := want.Ask
 	ask.Node = want.Node
@@ -159,9 +166,13 @@ func (s *solver) lesser(n *node, w *workload) []*held {
 	return list
 }
 
-// mayEnd reports whether a placement may be made to end for a workload.
+// mayEnd reports whether a placement may be made to end for a workload. None of a
+// gang does for another of it: without either the rest would be of no use.
 func (s *solver) mayEnd(h *held, w *workload) bool {
 	v := h.workload
+	if v.spec.Gang != "" && v.spec.Gang == w.spec.Gang {
+		return false
+	}
 	return s.e.settled(h) && v.spec.Preemptible && v.spec.Priority < w.spec.Priority && v.spec.Managed() && !s.protected(v)
 }
 

@@ -269,3 +269,17 @@ func TestPreempt_GangEndsWhenItsTimeDoes(t *testing.T) {
 		t.Errorf("%d times there were victims", helped)
 	}
 }
+
+func TestPreempt_NoneOfAGangEndsForAnotherOfIt(t *testing.T) {
+	lead, helper := plainWorkload("gang", 1), plainWorkload("gang", 1)
+	lead.ID.Group, helper.ID.Group = "lead", "helper"
+	lead.Gang, helper.Gang = "g", "g"
+	lead.Priority, helper.Priority, helper.Preemptible = 90, 10, true
+	lead.Request[psg.CPU], helper.Request[psg.CPU] = 4000, 4000
+	c := newCluster(Config{}, lead, helper, plainNode("n1"))
+	c.Apply(psg.Placed{Placement: psg.Placement{Ask: gate(helper, "h", "n1"), Node: "n1", State: psg.Running, Request: helper.Request}})
+	ask := gate(lead, "l", "n1")
+	if found, refused := c.Preempt(Problem{Now: at, Rows: c.rows}, Sacrifice{Ask: ask, Gang: []psg.Ask{ask}}); refused == nil {
+		t.Errorf("%v make way for another of their own gang", names(found.Victims))
+	}
+}

@@ -206,3 +206,18 @@ func TestMIG_SlicesOfWhoWaitsStayTaken(t *testing.T) {
 		t.Errorf("slices %b are taken still", taken)
 	}
 }
+
+func TestPreempt_ASystemWorkloadGetsRoomOnTheNodeOfItsAsk(t *testing.T) {
+	w, low := plainWorkload("sys", 1), plainWorkload("low", 1)
+	w.Type, w.Priority = psg.System, 90
+	low.Priority, low.Preemptible, low.Request[psg.CPU] = 1, true, 4000
+	c := newCluster(Config{}, w, low, plainNode("n1"), plainNode("n2"))
+	wantPlaced(t, c.commit(gate(low, "l", "n1")), 1)
+	found, refused := c.Preempt(Problem{Now: at, Rows: c.rows}, Sacrifice{Ask: gate(w, "s", "n1")})
+	if refused != nil || len(found.Victims) != 1 || found.Placements[0].Node != "n1" {
+		t.Errorf("%+v %+v, want l to make way on n1", found, refused)
+	}
+	if found, refused = c.Preempt(Problem{Now: at, Rows: c.rows}, Sacrifice{Ask: gate(w, "s", "n1"), Node: "n2"}); refused == nil {
+		t.Errorf("%+v, but it is for n1", found)
+	}
+}

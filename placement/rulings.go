@@ -16,6 +16,7 @@ type rulings struct {
 	nodes uint64       // Engine.arrivals when slots was made
 	epoch uint64       // rises when slots changes
 	known map[uint64][]*judgement
+	kept  int // of known, by the last sweep
 }
 
 // judgement is one ruling's content by slot, which does not change.
