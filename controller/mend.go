@@ -67,39 +67,40 @@ func (j *judging) mend(ctx context.Context, m *mending) error {
 		j.mended += time.Since(began)
 		j.aside += j.sequel.Judged() - judged
 	}()
-	if err := j.resume(ctx, m); err != nil {
-		return err
-	}
-	for len(m.why) > 0 {
+	refusals, err := j.resume(ctx, m)
+	for err == nil && len(refusals) == 0 && len(m.why) > 0 {
 		if j.spent(m, time.Since(began)) {
 			j.leave(m)
 			return nil
 		}
-		refusals, err := j.advance(ctx, m)
-		if err != nil {
-			return err
-		}
-		if len(refusals) > 0 {
-			j.refused = append(j.refused, refusals...)
-			return nil
-		}
+		refusals, err = j.advance(ctx, m)
 	}
-	j.keep(m)
+	switch {
+	case err != nil:
+		return err
+	case len(refusals) > 0:
+		j.refused = append(j.refused, refusals...)
+	default:
+		j.keep(m)
+	}
 	return nil
 }
 
-// resume puts a gang where the last cycle left it.
-func (j *judging) resume(ctx context.Context, m *mending) error {
+// resume puts a gang where the last cycle left it. It returns why that cannot be.
+func (j *judging) resume(ctx context.Context, m *mending) ([]psg.Refusal, error) {
 	on := (*j.by.trails)[m.gang]
 	if len(on) == 0 {
-		return nil
+		return nil, nil
 	}
 	j.release(m)
 	plan := j.trial.Again(m.retry(0, on))
 	if len(plan.Refusals) > 0 { // the others do not fit around them any more
 		plan = j.trial.Again(m.retry(0, nil))
 	}
-	return j.admit(ctx, m, plan, j.by.view)
+	if len(plan.Refusals) > 0 { // nor in the order in which they are mended
+		return plan.Refusals, nil
+	}
+	return nil, j.admit(ctx, m, plan, j.by.view)
 }
 
 // advance places the members from the denied one on, under a ruling that sees

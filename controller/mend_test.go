@@ -202,3 +202,47 @@ func TestCycle_GroupsOfOneJobFindTheZonesThatAreLeft(t *testing.T) {
 	}
 	w.checkLog()
 }
+
+// TestCycle_AGangsTurnComesWhenTheOneBeforeItIsGone: another gang was left half done,
+// and has ended since.
+func TestCycle_AGangsTurnComesWhenTheOneBeforeItIsGone(t *testing.T) {
+	w, _, asks := zoned(t, onePerNode, 3, 3, 3)
+	w.trails = map[psg.GangID]trail{"gone": {"x": "n0000"}}
+	w.ask(asks)
+	w.cycle()
+	if status, _ := w.Ask(asks[0].ID); status.State == psg.Denied {
+		t.Errorf("before its turn it is denied: %+v", status.Refusal)
+	}
+	w.cycle()
+	if nodes := w.nodesOf(asks); len(nodes) != 3 || len(w.trails) > 0 {
+		t.Errorf("it is on %v, and %v is remembered", nodes, w.trails)
+	}
+	w.checkLog()
+}
+
+// TestCycle_AGangThatCannotGoOnIsToldWhy: one member, which is mended first, is
+// drawn to the only node that has room for the other.
+func TestCycle_AGangThatCannotGoOnIsToldWhy(t *testing.T) {
+	w, small, _ := zoned(t, onePerZone, 0, 1, 1)
+	large := small
+	large.ID.Group, large.Priority, large.Request[psg.Memory] = "large", small.Priority+1, 4096
+	small.Affinities = []psg.Affinity{{Constraint: psg.Constraint{Left: "${node.class}", Operator: psg.Equal, Right: "large"}, Weight: 100}}
+	n1, n2 := testNode("n1"), testNode("n2")
+	n1.Class, n1.Domain, n2.Domain = "large", "zone", "zone"
+	n2.Capacity[psg.Memory] = 2048
+	w.report(psg.NodeChanged{Node: n1}, psg.NodeChanged{Node: n2}, psg.WorkloadChanged{Workload: small}, psg.WorkloadChanged{Workload: large})
+	w.cycle()
+	asks := []psg.Ask{
+		{ID: "a", Workload: small.ID, At: start, Hold: psg.MaxReservationHold},
+		{ID: "b", Workload: large.ID, At: start, Hold: psg.MaxReservationHold},
+	}
+	w.trails = map[psg.GangID]trail{"g": {"a": "n1"}}
+	w.ask(asks)
+	w.cycle()
+	for _, ask := range asks {
+		if status, _ := w.Ask(ask.ID); status.Placement != nil || status.Refusal == nil || !strings.Contains(status.Refusal.Summary, "gang g waits") {
+			t.Errorf("%s: %+v", ask.ID, status)
+		}
+	}
+	w.checkLog()
+}

@@ -80,7 +80,10 @@ func (j *judging) judge(ctx context.Context, unit []psg.Placement) error {
 	}
 	m := &mending{gang: gangIn(j.by.view, unit[0]), unit: unit, at: at, why: reasons}
 	if !j.turn(m.gang) {
-		j.denied = append(j.denied, deniedAfter(unit, reasons)...)
+		if m.gang == "" {
+			j.denied = append(j.denied, deniedAfter(unit, reasons)...)
+		}
+		j.cut = j.cut || m.gang != "" // its turn comes when those before it are done, or gone
 		j.release(m)
 		return nil
 	}
