@@ -11,6 +11,7 @@ type held struct {
 	node       *node // nil while the node is unknown: it then holds nothing
 	inWorkload int   // its place in workload.held
 	onNode     int   // its place in node.held
+	planned    bool  // by the problem in hand: in the book until its end
 }
 
 // workload is one task group and its placements. It exists while it is

@@ -8,7 +8,8 @@ import (
 )
 
 // reservations are the unexpired reservations of a workload that an allocation
-// may take the room of, oldest first. A reservation takes from no other.
+// may take the room of, oldest first. A reservation takes from no other, and none
+// can be used up by the plan that makes it.
 func (s *solver) reservations(ask *psg.Ask, w *workload) []*held {
 	if ask.Alloc == "" || w.ahead == 0 {
 		return nil
@@ -16,8 +17,8 @@ func (s *solver) reservations(ask *psg.Ask, w *workload) []*held {
 	var list []*held
 	for _, h := range w.held {
 		p := &h.placement
-		if p.Waits() {
-			continue // its room is another's still
+		if p.Waits() || h.planned {
+			continue // its room is another's still, or not yet its own
 		}
 		waiting := p.State == psg.Reserved || p.State == psg.Steered
 		if waiting && p.Ask.Alloc == "" && (p.Expires.IsZero() || p.Expires.After(s.p.Now)) {

@@ -169,3 +169,20 @@ func TestSolve_GrantKeepsWhatTheReservationGrewTo(t *testing.T) {
 		t.Errorf("holds %s", got)
 	}
 }
+
+// TestSolve_NoPlanUsesUpAReservationThatItMakes has an instance reserve room and
+// another of its workload ask for some in one cycle.
+func TestSolve_NoPlanUsesUpAReservationThatItMakes(t *testing.T) {
+	w := plainWorkload("web", 2)
+	w.Request[psg.CPU] = 3000
+	c := newCluster(Config{}, w, plainNode("n1"))
+	plan := c.commit(hold(w, "r1"), gate(w, "z1", "n1"))
+	if len(plan.Consumed) > 0 || len(plan.Placements) != 1 || plan.Placements[0].Ask.ID != "r1" {
+		t.Errorf("%+v", plan)
+	}
+	c.wantWithinCapacity(t)
+	if plan = c.commit(gate(w, "z1", "n1")); len(plan.Consumed) != 1 || len(plan.Placements) != 1 {
+		t.Errorf("afterwards: %+v", plan)
+	}
+	c.wantWithinCapacity(t)
+}

@@ -206,7 +206,7 @@ func (s *solver) grant(at int, c *class, found candidate, reserved *held) {
 	n := s.e.slots[found.slot]
 	shares := s.e.hand(c.shape, n)
 	h := s.room.held()
-	h.workload = s.works[at]
+	h.workload, h.planned = s.works[at], true
 	p := &h.placement
 	*p = psg.Placement{
 		Ask: ask, Node: n.spec.ID, State: psg.Granted, Request: c.shape.request, Devices: shares,

@@ -128,3 +128,61 @@ func TestTrial_GoesWhereItIsToldIfItMay(t *testing.T) {
 		t.Errorf("%+v, want a on n2 and b anywhere", plan)
 	}
 }
+
+// TestTrial_IsWhatItsPlanComesTo has asks of no gang placed anew one by one, of which
+// some use up reservations: an engine that is told the plan holds the same.
+func TestTrial_IsWhatItsPlanComesTo(t *testing.T) {
+	used := 0
+	for seed := range uint64(80) {
+		w := newWorld(33_000 + seed)
+		for range 4 {
+			p := w.problem()
+			for i := range p.Asks {
+				if ask := &p.Asks[i]; w.rng.IntN(2) == 0 {
+					ask.Alloc = psg.AllocID(ask.ID)
+				} else {
+					ask.Hold = psg.MaxReservationHold
+				}
+			}
+			want := mustJSON(t, w.Solve(p))
+			trial := w.Try(p)
+			for range 6 {
+				if placed := trial.Plan().Placements; len(placed) > 0 {
+					trial.Again(Retry{Asks: []psg.RequestID{placed[w.rng.IntN(len(placed))].Ask.ID}, Rulings: w.otherRulings(p, "")})
+				}
+				w.wantWithinCapacity(t)
+				told := w.afresh()
+				told.take(trial.Plan())
+				for id, n := range w.Engine.nodes {
+					if m := told.nodes[id]; w.rooms[n.slot].free != told.rooms[m.slot].free || len(n.held) != len(m.held) {
+						t.Fatalf("seed %d: %s is not as the plan says", seed, id)
+					}
+				}
+			}
+			trial.End()
+			plan := w.Solve(p)
+			if got := mustJSON(t, plan); got != want {
+				t.Fatalf("seed %d: afterwards it says\n%s\nwant\n%s", seed, got, want)
+			}
+			used += len(plan.Consumed)
+			w.take(plan)
+			w.placements = nil
+			for _, h := range w.held {
+				w.placements = append(w.placements, h.placement)
+			}
+		}
+	}
+	if used < 20 {
+		t.Errorf("%d reservations used: the test shows little", used)
+	}
+}
+
+// take has a plan come true.
+func (e *Engine) take(plan psg.Plan) {
+	for _, id := range plan.Consumed {
+		e.Apply(psg.Freed{Ask: id, State: psg.Released, At: at})
+	}
+	for _, q := range plan.Placements {
+		e.Apply(psg.Placed{Placement: q})
+	}
+}
