@@ -8,22 +8,11 @@ import (
 	"time"
 )
 
-func TestPercent_FillsTheRoomAndNoMore(t *testing.T) {
-	for inUse, want := range map[uint64]int{0: most, 1 << 20: most, Room / 4: 300, Room / 2: least, Room: least, 10 * Room: least} {
-		if got := percent(inUse); got != want {
-			t.Errorf("percent(%d) = %d, want %d", inUse, got, want)
-		}
-	}
-	for inUse := uint64(1 << 20); inUse < Room/2; inUse += 1 << 20 {
-		if peak := inUse + inUse*uint64(percent(inUse))/100; peak > Room {
-			t.Fatalf("%d in use grow to %d, over %d", inUse, peak, uint64(Room))
-		}
-	}
-}
-
 func TestLimit_KeepsWithinTotalAndTheGroup(t *testing.T) {
 	const most = int64(1 << 62)
-	for inUse, want := range map[uint64]int64{0: Total, Total * 5 / 8: Total, Total*5/8 + 100: Total + 400} {
+	for inUse, want := range map[uint64]int64{
+		0: Room, Room / 2: Room, Room/2 + 100: Room + 200, Total / 2: Total, Total * 5 / 8: Total, Total*5/8 + 100: Total + 400,
+	} {
 		if got := limit(inUse, most); got != want {
 			t.Errorf("limit(%d) = %d, want %d", inUse, got, want)
 		}
@@ -42,7 +31,7 @@ func TestSpend_SetsWhatItLeavesAsItWas(t *testing.T) {
 	t.Setenv("GOGC", "")
 	t.Setenv("GOMEMLIMIT", "")
 	now := func() int {
-		p := debug.SetGCPercent(least)
+		p := debug.SetGCPercent(most)
 		debug.SetGCPercent(p)
 		return p
 	}
@@ -52,13 +41,13 @@ func TestSpend_SetsWhatItLeavesAsItWas(t *testing.T) {
 	go func() { ended <- Spend(ctx) }()
 	retry := time.NewTicker(10 * time.Millisecond)
 	defer retry.Stop()
-	for end := time.Now().Add(time.Minute); now() != most; <-retry.C { // a test has little in use
+	for end := time.Now().Add(time.Minute); debug.SetMemoryLimit(-1) != Room; <-retry.C { // a test has little in use
 		if time.Now().After(end) {
-			t.Fatalf("GC percent is %d, want %d", now(), most)
+			t.Fatalf("the limit is %d, want %d", debug.SetMemoryLimit(-1), int64(Room))
 		}
 	}
-	if got := debug.SetMemoryLimit(-1); got > Total {
-		t.Errorf("the limit is %d, more than %d", got, Total)
+	if got := now(); got != most {
+		t.Errorf("GC percent is %d, want %d", got, most)
 	}
 	stop()
 	if err := <-ended; !errors.Is(err, context.Canceled) || now() != before || debug.SetMemoryLimit(-1) != limited {
