@@ -37,11 +37,27 @@ func (s *solver) decideGang(gang psg.GangID) {
 			asks = append(asks, at)
 		}
 	}
+	asks = s.withoutSpare(asks)
 	if missing := s.missing(gang, asks); missing != "" {
 		s.refuseGang(gang, asks, missing)
 		return
 	}
 	s.placeGang(gang, asks, &Retry{})
+}
+
+// withoutSpare has reservations of a gang wait that its allocations, which ask as
+// well, need no more: with both it would want more than it is, and might get nothing.
+func (s *solver) withoutSpare(asks []int) []int {
+	gated, fresh := s.counted(asks)
+	return slices.DeleteFunc(asks, func(at int) bool {
+		ask, w := &s.p.Asks[at], s.works[at]
+		if ask.Alloc != "" || gated[w.id] == 0 || s.instances(w, gated, fresh) <= w.spec.Count {
+			return false
+		}
+		fresh[w.id]--
+		s.answers[at].refuse(ask, psg.Queued, psg.Reason{Source: "gang", Text: "its allocations ask for room themselves"})
+		return true
+	})
 }
 
 // placeGang places asks of a gang one after another, but for those that a retry
@@ -73,10 +89,9 @@ func (s *solver) placeGang(gang psg.GangID, asks []int, r *Retry) {
 	}
 }
 
-// missing says which instances a gang still lacks, or "". An allocation takes
-// the place of a reservation, so that it does not count beside it.
-func (s *solver) missing(gang psg.GangID, asks []int) string {
-	gated, fresh := make(map[psg.WorkloadID]int), make(map[psg.WorkloadID]int)
+// counted are the asks of each workload: of allocations, and others.
+func (s *solver) counted(asks []int) (gated, fresh map[psg.WorkloadID]int) {
+	gated, fresh = make(map[psg.WorkloadID]int), make(map[psg.WorkloadID]int)
 	for _, at := range asks {
 		if ask := &s.p.Asks[at]; ask.Alloc != "" {
 			gated[ask.Workload]++
@@ -84,11 +99,23 @@ func (s *solver) missing(gang psg.GangID, asks []int) string {
 			fresh[ask.Workload]++
 		}
 	}
+	return gated, fresh
+}
+
+// instances is how many a workload would have with all asks placed. An allocation
+// takes the place of a reservation, so that it does not count beside it.
+func (s *solver) instances(w *workload, gated, fresh map[psg.WorkloadID]int) int {
+	reserved := len(s.reservations(&psg.Ask{Alloc: "any"}, w))
+	return len(w.held) - reserved + max(reserved, gated[w.id]) + fresh[w.id]
+}
+
+// missing says which instances a gang still lacks, or "". An allocation takes
+// the place of a reservation, so that it does not count beside it.
+func (s *solver) missing(gang psg.GangID, asks []int) string {
+	gated, fresh := s.counted(asks)
 	members := slices.SortedFunc(maps.Values(s.e.gangs[gang]), func(a, b *workload) int { return a.id.Compare(b.id) })
 	for _, w := range members {
-		reserved := len(s.reservations(&psg.Ask{Alloc: "any"}, w))
-		have := len(w.held) - reserved + max(reserved, gated[w.id]) + fresh[w.id]
-		if have < w.spec.Count {
+		if have := s.instances(w, gated, fresh); have < w.spec.Count {
 			return fmt.Sprintf("%s has %d of %d instances", w.id, have, w.spec.Count)
 		}
 	}

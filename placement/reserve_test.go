@@ -186,3 +186,18 @@ func TestSolve_NoPlanUsesUpAReservationThatItMakes(t *testing.T) {
 	}
 	c.wantWithinCapacity(t)
 }
+
+func TestSolve_AGangsAllocationsComeBeforeItsReservations(t *testing.T) {
+	w := plainWorkload("gang", 2)
+	w.Gang, w.Request[psg.CPU] = "g", 2000
+	c := newCluster(Config{}, w, plainNode("n1"))
+	plan := c.commit(hold(w, "h1"), hold(w, "h2"), gate(w, "z1", ""), gate(w, "z2", ""))
+	wantPlaced(t, plan, 2)
+	for _, p := range plan.Placements {
+		if p.Ask.Alloc == "" {
+			t.Errorf("%s has the room of an allocation", p.Ask.ID)
+		}
+	}
+	wantSummary(t, plan, 0, psg.Queued, "gang: its allocations ask for room themselves")
+	c.wantWithinCapacity(t)
+}
