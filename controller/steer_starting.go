@@ -23,6 +23,7 @@ const (
 // health of what it updates by the task states that the server sent with it. Has a
 // task started since the server heard of it last, nothing tells the client, and
 // the deployment neither succeeds nor fails until its deadline (seen on Nomad 2.0).
+// A gate that is granted between this and the registration may still meet it.
 func (c *Controller) mayRegister(job psg.JobID) func() error {
 	return func() error {
 		if err := c.mustLead(); err != nil {

@@ -133,7 +133,7 @@ func FuzzDecodeStanza(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		var in map[string]any
 		if json.Unmarshal([]byte(text), &in) != nil {
-			t.Skip()
+			return
 		}
 		s, err := hclspec.DecodeStanza(in)
 		if again, errAgain := hclspec.DecodeStanza(in); fmt.Sprint(err) != fmt.Sprint(errAgain) || !reflect.DeepEqual(s, again) {

@@ -66,21 +66,7 @@ func (w *world) addGang(like psg.Workload) (psg.Workload, []psg.Ask) {
 func TestPreempt_GangAgreesWithEverySetOfVictims(t *testing.T) {
 	sizes := map[int]int{}
 	for seed := range uint64(60) {
-		w := newWorld(seed)
-		for range 3 {
-			p := w.problem()
-			plan := w.Solve(p)
-			w.agree(t, p, plan)
-			for _, q := range plan.Placements {
-				w.Apply(psg.Placed{Placement: q})
-			}
-		}
-		for i, id := range w.ids() {
-			d := w.twin.workloads[id]
-			d.Preemptible, d.Priority = i%4 > 0, 1+i%5
-			w.twin.workloads[id] = d
-			w.Apply(psg.WorkloadChanged{Workload: d})
-		}
+		w := crowdedWorld(t, seed, 3)
 		p := w.problem()
 		p.Asks = nil
 		for _, id := range w.ids() {

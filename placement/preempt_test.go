@@ -60,24 +60,31 @@ func (w *world) cheapest(d psg.Workload) (best cost, found bool) {
 	return best, found
 }
 
+// crowdedWorld has placed some rounds of asks; most of its workloads may be ended.
+func crowdedWorld(t *testing.T, seed uint64, rounds int) *world {
+	t.Helper()
+	w := newWorld(seed)
+	for range rounds {
+		p := w.problem()
+		plan := w.Solve(p)
+		w.agree(t, p, plan)
+		for _, q := range plan.Placements {
+			w.Apply(psg.Placed{Placement: q})
+		}
+	}
+	for i, id := range w.ids() {
+		d := w.twin.workloads[id]
+		d.Preemptible, d.Priority = i%4 > 0, 1+i%5
+		w.twin.workloads[id] = d
+		w.Apply(psg.WorkloadChanged{Workload: d})
+	}
+	return w
+}
+
 func TestPreempt_AgreesWithEverySetOfVictims(t *testing.T) {
 	sizes := map[int]int{}
 	for seed := range uint64(60) {
-		w := newWorld(seed)
-		for range 8 {
-			p := w.problem()
-			plan := w.Solve(p)
-			w.agree(t, p, plan)
-			for _, q := range plan.Placements {
-				w.Apply(psg.Placed{Placement: q})
-			}
-		}
-		for i, id := range w.ids() {
-			d := w.twin.workloads[id]
-			d.Preemptible, d.Priority = i%4 > 0, 1+i%5
-			w.twin.workloads[id] = d
-			w.Apply(psg.WorkloadChanged{Workload: d})
-		}
+		w := crowdedWorld(t, seed, 8)
 		p := w.problem()
 		for _, id := range w.ids() { // who want more than anybody
 			d := w.twin.workloads[id]
