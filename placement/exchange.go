@@ -237,6 +237,7 @@ func (x *exchanger) spare(h *held, not, nor *node) *node {
 // with the last.
 func (x *exchanger) moveAll(gain int64, steps ...step) bool {
 	mark := x.mark()
+	x.begin()
 	for i, s := range steps {
 		h := x.e.held[s.ask]
 		from := h.node

@@ -181,6 +181,9 @@ func (w *world) makeMoves(t *testing.T, p Problem, m Improvement, exchanges map[
 		for m.Moves[last].Gain == 0 {
 			last++
 		}
+		if chain := m.Moves[i].Chain; chain != m.Moves[last].Chain || i > 0 && chain != m.Moves[i-1].Chain+1 || i == 0 && chain != 1 {
+			t.Fatalf("chains of %+v", m.Moves)
+		}
 		if size := last + 1 - i; size > 1 {
 			exchanges[size]++
 			first, second := w.holding(m.Moves[last].Placement), w.holding(m.Moves[last-1].Placement)

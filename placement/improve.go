@@ -26,6 +26,10 @@ type Move struct {
 	// is 0 with the others. Of such an exchange one placement may move twice.
 	Gain int64
 	For  psg.RequestID // the ask that this makes room for; else empty
+	// Chain numbers, from 1, what is worth doing as a whole only: a move that pays by
+	// itself, an exchange, or all that makes room for one ask. Moves of a chain follow
+	// each other.
+	Chain int
 }
 
 // Improve looks for moves, at most so many: first those that make room for
@@ -69,6 +73,7 @@ type mover struct {
 	*solver
 	left   int // moves
 	moves  []Move
+	chain  int                    // that moves are of now
 	moving map[*workload]int      // instances on the move
 	fixed  map[psg.RequestID]bool // moved or placed in this call
 }
@@ -115,6 +120,14 @@ func (m *mover) classFor(w *workload) *class {
 	return w.class
 }
 
+// begin has the moves that follow be a chain of their own.
+func (m *mover) begin() {
+	m.chain = 1
+	if last := len(m.moves) - 1; last >= 0 {
+		m.chain = m.moves[last].Chain + 1
+	}
+}
+
 // move carries a placement over to a candidate node, for the rest of the
 // search. The room of what it held must have been struck before.
 func (m *mover) move(h *held, from *node, to candidate, gain int64, ask psg.RequestID) {
@@ -125,7 +138,7 @@ func (m *mover) move(h *held, from *node, to candidate, gain int64, ask psg.Requ
 	next := &held{placement: p, workload: h.workload}
 	m.e.book(next, n)
 	m.journal = append(m.journal, entry{held: next})
-	m.moves = append(m.moves, Move{From: from.spec.ID, Placement: p, Gain: gain, For: ask})
+	m.moves = append(m.moves, Move{From: from.spec.ID, Placement: p, Gain: gain, For: ask, Chain: m.chain})
 	if !m.fixed[p.Ask.ID] {
 		m.fixed[p.Ask.ID] = true
 		m.moving[h.workload]++
@@ -182,6 +195,7 @@ func (m *mover) accept(offers []offer) bool {
 			continue
 		}
 		from := now.held.node
+		m.begin()
 		m.strike(now.held)
 		m.move(now.held, from, now.to, now.gain, "")
 		made = true

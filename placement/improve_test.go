@@ -303,3 +303,23 @@ func TestImprove_MoreNodesThanAreTriedMakeNoDifferenceOfTheirHistory(t *testing.
 		t.Errorf("room is made on %s and on %s", found[0], found[1])
 	}
 }
+
+func TestImprove_AllThatMakesRoomForAnAskIsOneChain(t *testing.T) {
+	small, large := prefers("small", "", 2000), prefers("large", "", 4000)
+	small.Count, large.Count = 4, 2
+	small.Migrate = &psg.Migrate{MaxParallel: 4}
+	c := newCluster(Config{}, small, large)
+	for i, memoryMB := range []int64{4000, 4000, 2000, 2000, 2000, 2000} {
+		c.addNode(classNode(fmt.Sprintf("n%d", i+1), "", memoryMB))
+	}
+	wantPlaced(t, c.commit(gate(small, "s1", "n1"), gate(small, "s2", "n1"), gate(small, "s3", "n2"), gate(small, "s4", "n2")), 4)
+	m := c.improve(4, asksFor(large, 2)...)
+	var chains []int
+	for _, move := range m.Moves {
+		chains = append(chains, move.Chain)
+	}
+	if !slices.Equal(chains, []int{1, 1, 2, 2}) || m.Moves[1].For != m.Moves[0].For || m.Moves[2].For != m.Moves[3].For {
+		t.Errorf("%+v", m.Moves)
+	}
+	c.carry(t, m)
+}

@@ -108,6 +108,7 @@ func (m *mover) rehearse(at int, c *class, w *way) bool {
 // to the node they leave.
 func (m *mover) perform(at int, c *class, w *way) bool {
 	w.points = 0
+	m.begin()
 	for _, h := range w.victims {
 		vc := m.classFor(h.workload)
 		m.strike(h)
