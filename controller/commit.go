@@ -11,8 +11,8 @@ import (
 	"github.com/psgrid/psg/ledger"
 )
 
-// decisions turns a plan into the deltas that change something: a refusal is
-// repeated only when its state or summary is new. The ledger checks each
+// decisions turns a plan into the deltas that change something: see sameRefusal.
+// The ledger checks each
 // decision apart from how the engine found it; one that fails is a fault in
 // the engine, and its ask stays pending.
 func (c *Controller) decisions(plan psg.Plan, now time.Time) []psg.Delta {
@@ -35,12 +35,20 @@ func (c *Controller) decisions(plan psg.Plan, now time.Time) []psg.Delta {
 		admit(together...)
 	}
 	for _, refusal := range slices.Concat(plan.Refusals, refused) {
-		status := c.state.Ask(refusal.Ask)
-		if status.State != refusal.State || status.Refusal == nil || status.Refusal.Summary != refusal.Summary {
+		if !sameRefusal(c.state.Ask(refusal.Ask), &refusal) {
 			admit(psg.Refused{Refusal: refusal, At: now})
 		}
 	}
 	return deltas
+}
+
+// sameRefusal reports whether an ask is refused already as it is to be, in all that
+// is acted on: its state, where it is planned instead, and what people are told in
+// a line. What else might help them changes with every node's load; it is as of
+// when the rest was news.
+func sameRefusal(status *psg.AskStatus, refusal *psg.Refusal) bool {
+	known := status.Refusal
+	return status.State == refusal.State && known != nil && known.Node == refusal.Node && known.Summary == refusal.Summary
 }
 
 // maxDeltas bounds one record. Of usual deltas it is well below what the log

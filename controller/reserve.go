@@ -102,6 +102,15 @@ func (c *Controller) giveBack(ctx context.Context, r psg.Reservation) error {
 			}
 		}
 	})
+	if err := c.end(ctx, freed, ids); err != nil {
+		return fmt.Errorf("give back reservation %s: %w", r.ID, err)
+	}
+	return nil
+}
+
+// end submits the ends of asks, and returns once all that are named are over and
+// that is committed.
+func (c *Controller) end(ctx context.Context, freed []psg.Delta, ids []psg.RequestID) error {
 	poll, err := c.polls.open(ids)
 	if err != nil {
 		return err
@@ -118,7 +127,7 @@ func (c *Controller) giveBack(ctx context.Context, r psg.Reservation) error {
 		select {
 		case <-poll.told:
 		case <-ctx.Done():
-			return fmt.Errorf("reservation %s is not given back in time: %w", r.ID, psg.ErrUnavailable)
+			return fmt.Errorf("not committed in time: %w", psg.ErrUnavailable)
 		}
 	}
 }

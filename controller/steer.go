@@ -36,6 +36,8 @@ const (
 	// settle is how long a job is left alone after its last news, so that one
 	// change serves all of its instances.
 	settle = 300 * time.Millisecond
+	// settleWithin is how long news that does not end may put that off.
+	settleWithin = 2 * time.Second
 	// maxStages is how many changes of one job may follow each other; then there
 	// is one each stageEvery, so that nothing loops, whoever fights PSG over a job.
 	maxStages  = 3

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/ledger"
 )
 
 // guide reserves where the strays are planned, hints the job there, and
@@ -20,6 +21,11 @@ func (c *Controller) guide(ctx context.Context, job psg.JobID, strays []psg.AskS
 		c.steers.refund(job)
 		c.steers.again(job, time.Now().Add(settle))
 		return nil
+	}
+	err := c.giveUpRooms(ctx, job)
+	if err != nil {
+		c.steers.refund(job)
+		return err
 	}
 	planned, err := c.reserveForAll(ctx, strays)
 	if err != nil {
@@ -93,6 +99,37 @@ func (c *Controller) stopStrays(ctx context.Context, job psg.JobID, strays []psg
 		stopped++
 	}
 	return stopped, nil
+}
+
+// giveUpRooms frees what steering holds for a job where nothing is to start now:
+// the job would be hinted there all the same.
+func (c *Controller) giveUpRooms(ctx context.Context, job psg.JobID) error {
+	var freed []psg.Delta
+	var ids []psg.RequestID
+	now := time.Now()
+	shunned := c.steers.shunned(now)
+	c.view(func(s *ledger.State) {
+		_, asks := s.Job(job)
+		for _, status := range asks {
+			if status.Placement == nil || status.Placement.Waits() || !hasPrefix(status.Ask.ID, steerPrefix) {
+				continue
+			}
+			node := s.Node(status.Placement.Node)
+			if _, shuns := shunned[status.Placement.Node]; shuns || node == nil || !node.Ready {
+				ids = append(ids, status.Ask.ID)
+				freed = append(freed, psg.Freed{Ask: status.Ask.ID, State: psg.Released, Reason: "nothing is to start on its node now", At: now})
+			}
+		}
+	})
+	if len(freed) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, reserveWithin)
+	defer cancel()
+	if err := c.end(ctx, freed, ids); err != nil {
+		return fmt.Errorf("free room where nothing is to start: %w", err)
+	}
+	return nil
 }
 
 // reserveFor holds the room where a stray is planned, and reports whether it

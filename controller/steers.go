@@ -35,6 +35,7 @@ type steers struct {
 
 type steerJob struct {
 	due    time.Time // zero means nothing to do
+	first  time.Time // of the news that it has yet to be attended to for
 	failed time.Duration
 	spent  []time.Time   // of the last changes, oldest first; at most maxStages
 	gone   []psg.NodeID  // lost nodes it may still be hinted to
@@ -124,7 +125,7 @@ func (s *steers) turn(ctx context.Context) (done func(), err error) {
 	}
 }
 
-// note has a job attended to once it has settled.
+// note has a job attended to once it has settled, or there was news of it for long.
 func (s *steers) note(job psg.JobID, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +138,13 @@ func (s *steers) note(job psg.JobID, now time.Time) {
 		s.jobs[job] = known
 	}
 	if known.failed == 0 {
+		if known.first.IsZero() {
+			known.first = now
+		}
 		known.due = now.Add(settle)
+		if last := known.first.Add(settleWithin); known.due.After(last) {
+			known.due = last
+		}
 	}
 	signal(s.news)
 }
@@ -175,7 +182,7 @@ func (s *steers) due(now time.Time) []psg.JobID {
 		return cmp.Or(s.jobs[a].due.Compare(s.jobs[b].due), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Job, b.Job))
 	})
 	for _, id := range ids {
-		s.jobs[id].due = time.Time{}
+		s.jobs[id].due, s.jobs[id].first = time.Time{}, time.Time{}
 	}
 	return ids
 }

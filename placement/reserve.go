@@ -48,6 +48,19 @@ func (s *solver) redeem(at int, c *class, reserved *held) bool {
 	return true
 }
 
+// redeemable reports whether an ask would fit where a reservation holds room for
+// it: its node may have been lost since, or be denied.
+func (s *solver) redeemable(c *class, reserved *held) bool {
+	if reserved.node == nil {
+		return false
+	}
+	slot, mark := reserved.node.slot, len(s.journal)
+	s.strike(reserved)
+	_, ok := s.e.fitsAt(c, slot)
+	s.undo(mark)
+	return ok
+}
+
 // placePinned answers an ask that the orchestrator has put on a node already:
 // granted there if it fits there, from a reservation on that node if there is
 // one; else, where another node would do, elsewhere.
@@ -82,8 +95,8 @@ func (s *solver) refusePinned(at int, c *class, n *node, reserved []*held) {
 	if w.spec.Type.EveryNode() {
 		return
 	}
-	if len(reserved) > 0 && reserved[0].node != nil {
-		r.State, r.Node = psg.Elsewhere, reserved[0].placement.Node
+	if i := slices.IndexFunc(reserved, func(h *held) bool { return s.redeemable(c, h) }); i >= 0 {
+		r.State, r.Node = psg.Elsewhere, reserved[i].placement.Node
 	} else if found, ok := s.e.best(c); ok {
 		r.State, r.Node = psg.Elsewhere, s.e.slots[found.slot].spec.ID
 	} else {
