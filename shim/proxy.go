@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -16,10 +17,12 @@ import (
 // Planner judges workloads that somebody wants to register, and plans where
 // their instances go.
 //
-// Judge asks policy only. Plan also reserves room under a request's ID, for a
+// Namespaces lists those in which work is placed, none for all, soon. Judge asks policy
+// only. Plan also reserves room under a request's ID, for a
 // while, unless policy rejects any of them; Abandon gives it back when the
-// registration has failed.
+// registration has failed. psg.ErrUnavailable means that nobody could be asked.
 type Planner interface {
+	Namespaces(ctx context.Context) ([]string, error)
 	Judge(ctx context.Context, workloads []psg.Workload) ([]psg.Verdict, error)
 	Plan(ctx context.Context, request psg.RequestID, workloads []psg.Workload) ([]psg.Verdict, error)
 	Abandon(ctx context.Context, request psg.RequestID, workloads []psg.WorkloadID) error
@@ -31,11 +34,11 @@ type ProxyConfig struct {
 	Transport http.RoundTripper // how it is reached
 	Region    string            // of that Nomad: jobs for another one pass
 	// FailClosed refuses registrations of managed jobs while no controller
-	// answers. Otherwise they are registered as they are, with a warning: their
+	// answers. Otherwise they are registered unplanned, with a warning: their
 	// gates wait for a decision anyway.
 	FailClosed bool
-	// Namespaces are those in which PSG places jobs; all when empty. Jobs for
-	// others pass.
+	// Namespaces are those in which PSG places jobs; those that the controllers
+	// say when empty. Jobs for others pass.
 	Namespaces []string
 	Log        *slog.Logger
 }
@@ -43,17 +46,18 @@ type ProxyConfig struct {
 // Proxy stands in front of Nomad's HTTP API. Registrations, plans and
 // validations of jobs that PSG manages are judged, equipped and steered;
 // everything else passes untouched, in both directions, as it comes. It keeps
-// no state and has no rights of its own: each request to Nomad carries the
-// caller's token.
+// no state, but for the namespaces that the controllers named last, and has no
+// rights of its own: each request to Nomad carries the caller's token.
 type Proxy struct {
 	config  ProxyConfig
 	planner Planner
+	scope   scope
 	pass    *httputil.ReverseProxy
 }
 
 // NewProxy returns a Proxy, which is an http.Handler.
 func NewProxy(planner Planner, config ProxyConfig) *Proxy {
-	p := &Proxy{config: config, planner: planner}
+	p := &Proxy{config: config, planner: planner, scope: scope{fixed: config.Namespaces, ask: planner.Namespaces}}
 	p.pass = &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(config.Nomad)
@@ -135,20 +139,36 @@ func (p *Proxy) job(w http.ResponseWriter, r *http.Request, path string) {
 	p.register(w, r, path)
 }
 
-// readBody reads a request whole, or answers it.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxInput))
-	if err != nil {
-		http.Error(w, fmt.Sprintf("psg: read request: %v", err), http.StatusRequestEntityTooLarge)
+// readBody reads a request whole, or answers it. One that is too large for that
+// passes if its namespace is none of PSG's, whatever is in it.
+func (p *Proxy) readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxInput+1))
+	switch {
+	case err != nil:
+		http.Error(w, fmt.Sprintf("psg: read request: %v", err), http.StatusBadRequest)
 		return nil, false
+	case len(body) <= maxInput:
+		return body, true
 	}
-	return body, true
+	if namespace := r.URL.Query().Get("namespace"); namespace != "" {
+		if places, err := p.scope.holds(r.Context(), namespace); err == nil && !places {
+			out := r.Clone(r.Context())
+			out.Body = struct {
+				io.Reader
+				io.Closer
+			}{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
+			p.pass.ServeHTTP(w, out)
+			return nil, false
+		}
+	}
+	http.Error(w, fmt.Sprintf("psg: read request: it is too large: more than %d bytes", maxInput), http.StatusRequestEntityTooLarge)
+	return nil, false
 }
 
 // forward sends a request on with another body.
 func (p *Proxy) forward(w http.ResponseWriter, r *http.Request, body []byte) {
 	out := r.Clone(r.Context())
-	out.Body, out.ContentLength = io.NopCloser(strings.NewReader(string(body))), int64(len(body))
+	out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	out.TransferEncoding = nil
 	out.Header.Del("Content-Length")
 	p.pass.ServeHTTP(w, out)

@@ -3,7 +3,6 @@ package shim
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -26,7 +25,7 @@ func (p *Proxy) send(w http.ResponseWriter, r *http.Request, reg *registration, 
 // asSent sends on, as it came, a job of a namespace in which the controllers
 // place nothing, and says so.
 func (p *Proxy) asSent(w http.ResponseWriter, r *http.Request, reg *registration) {
-	p.relay(w, r, reg.sent, []string{fmt.Sprintf("no jobs are placed in namespace %q: this one is as it was sent, and Nomad places it alone", reg.namespace)})
+	p.relay(w, r, reg.sent, []string{reg.outside})
 }
 
 // relay is forward, with PSG's warnings added to the answer.

@@ -3,9 +3,9 @@ package shim
 import (
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/hashicorp/nomad/api"
@@ -13,28 +13,61 @@ import (
 	"github.com/psgrid/psg"
 )
 
-// open reads a job that PSG manages, or else passes the request on.
+// open reads a registration of a job that PSG is to place, or else answers: what
+// is none of PSG's goes on as it came, whatever is in it.
 func (p *Proxy) open(w http.ResponseWriter, r *http.Request) *registration {
-	body, ok := readBody(w, r)
+	body, ok := p.readBody(w, r)
 	if !ok {
 		return nil
 	}
-	reg, err := readRegistration(body, r)
-	switch {
-	case err != nil:
-		http.Error(w, "PSG cannot read the job: "+err.Error(), http.StatusBadRequest)
-		return nil
-	case reg == nil || p.foreign(r, reg.draft.job, reg.namespace):
+	seen := outlined(body)
+	if !seen.managed() || seen.abroad(r.URL.Query(), p.config.Region) {
 		p.forward(w, r, body)
 		return nil
 	}
-	current, err := p.fetchJob(r, text(reg.draft.job.ID), reg.namespace)
+	namespace := seen.namespace(r.URL.Query())
+	places, unsure := p.scope.holds(r.Context(), namespace)
+	if unsure == nil && !places {
+		p.relay(w, r, body, []string{seen.asSent(namespace, nil)})
+		return nil
+	}
+	current, err := p.fetchJob(r, text(seen.Job.ID), namespace)
 	if err != nil {
 		http.Error(w, "psg: "+err.Error(), http.StatusBadGateway)
 		return nil
 	}
-	reg.meet(current)
+	if errors.Is(unsure, psg.ErrUnavailable) && !p.known(current) {
+		p.unjudged(w, r, body, seen.asSent(namespace, unsure), unsure)
+		return nil
+	}
+	reg, err := readRegistration(body, namespace)
+	if err == nil {
+		reg.sent, reg.outside = body, seen.asSent(namespace, nil)
+		err = reg.meet(current)
+	}
+	if err != nil {
+		http.Error(w, "PSG cannot read the job: "+err.Error(), http.StatusBadRequest)
+		return nil
+	}
 	return reg
+}
+
+// known reports whether a job, as Nomad has it, is one that PSG places: it is
+// steered.
+func (p *Proxy) known(current json.RawMessage) bool {
+	job := new(api.Job)
+	return current != nil && json.Unmarshal(current, job) == nil && Steered(job)
+}
+
+// unjudged answers a registration of which it is not known whether it is PSG's: it
+// is refused, or goes on as it came.
+func (p *Proxy) unjudged(w http.ResponseWriter, r *http.Request, body []byte, warning string, why error) {
+	p.config.Log.Warn("job not judged", "path", r.URL.Path, "error", why)
+	if p.config.FailClosed {
+		http.Error(w, "PSG cannot judge the job: "+why.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	p.relay(w, r, body, []string{warning})
 }
 
 // register judges a job, plans it unless it is as it was, and sends it on,
@@ -54,7 +87,7 @@ func (p *Proxy) register(w http.ResponseWriter, r *http.Request, _ string) {
 		request = psg.RequestID("plan/" + rand.Text())
 		verdicts, err = p.planner.Plan(r.Context(), request, reg.workloads)
 	}
-	if outside(verdicts) {
+	if p.outside(verdicts) {
 		p.asSent(w, r, reg)
 		return
 	}
@@ -79,6 +112,10 @@ func (reg *registration) planned(kept map[string]bool, verdicts []psg.Verdict) *
 			continue
 		}
 		hints[v.Workload.Group] = v.Hint
+		if v.Outside {
+			hold[v.Workload.Group] = reg.held
+			reg.warnings = append(reg.warnings, fmt.Sprintf("the controllers place no jobs in namespace %q, which is one of the proxy's -namespaces", reg.namespace))
+		}
 		if v.Hold || reg.held && len(v.Waiting) > 0 {
 			hold[v.Workload.Group] = true
 			hints[v.Workload.Group] = nil
@@ -120,7 +157,7 @@ func (p *Proxy) plan(w http.ResponseWriter, r *http.Request, _ string) {
 		return
 	}
 	verdicts, err := p.planner.Judge(r.Context(), reg.workloads)
-	if outside(verdicts) {
+	if p.outside(verdicts) {
 		p.asSent(w, r, reg)
 		return
 	}
@@ -141,7 +178,7 @@ func (p *Proxy) validate(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	verdicts, err := p.planner.Judge(r.Context(), reg.workloads)
-	if outside(verdicts) {
+	if p.outside(verdicts) {
 		p.asSent(w, r, reg)
 		return
 	}
@@ -155,75 +192,4 @@ func (p *Proxy) validate(w http.ResponseWriter, r *http.Request) {
 	if p.admitted(w, reg, verdicts, err) {
 		p.send(w, r, reg, reg.asked)
 	}
-}
-
-// scale judges a job with its new count. Nomad then scales it as it was asked
-// to, and PSG steers what comes out elsewhere.
-func (p *Proxy) scale(w http.ResponseWriter, r *http.Request, id string) {
-	p.judged(w, r, id, func(body []byte, job *api.Job) (*api.Job, error) {
-		var request api.ScalingRequest
-		if json.Unmarshal(body, &request) != nil || request.Count == nil {
-			return job, nil // Nomad says what is wrong
-		}
-		for _, g := range job.TaskGroups {
-			if text(g.Name) == request.Target["Group"] {
-				g.Count = new(int(*request.Count))
-			}
-		}
-		return job, nil
-	})
-}
-
-// revert judges the version that a job goes back to.
-func (p *Proxy) revert(w http.ResponseWriter, r *http.Request, id string) {
-	p.judged(w, r, id, func(body []byte, job *api.Job) (*api.Job, error) {
-		var request api.JobRevertRequest
-		if json.Unmarshal(body, &request) != nil {
-			return job, nil
-		}
-		var old struct{ Versions []*api.Job }
-		found, err := p.ask(r, "/v1/job/"+url.PathEscape(id)+"/versions", namespaceIn(r), &old)
-		if !found || err != nil {
-			return job, err
-		}
-		for _, version := range old.Versions {
-			if version.Version != nil && *version.Version == request.JobVersion {
-				return version, nil
-			}
-		}
-		return job, nil
-	})
-}
-
-// launch judges a job of which a child is to run.
-func (p *Proxy) launch(w http.ResponseWriter, r *http.Request, id string) {
-	p.judged(w, r, id, func(_ []byte, job *api.Job) (*api.Job, error) { return job, nil })
-}
-
-// judged asks policy about the form of a job that a request leads to, and
-// passes the request on if it may.
-func (p *Proxy) judged(w http.ResponseWriter, r *http.Request, id string, becomes func([]byte, *api.Job) (*api.Job, error)) {
-	body, ok := readBody(w, r)
-	if !ok {
-		return
-	}
-	job, err := p.fetchJob(r, id, namespaceIn(r))
-	if err == nil && job != nil {
-		job, err = becomes(body, job)
-	}
-	if err != nil {
-		http.Error(w, "psg: "+err.Error(), http.StatusBadGateway)
-		return
-	}
-	if job != nil && gated(job) && !p.foreign(r, job, namespaceIn(r)) {
-		t, err := TranslateJob(job)
-		var verdicts []psg.Verdict
-		if err == nil {
-			verdicts, err = p.planner.Judge(r.Context(), t.Workloads)
-		}
-		if !p.admitted(w, &registration{asked: job}, verdicts, err) {
-			return
-		}
-	}
-	p.forward(w, r, body)
 }

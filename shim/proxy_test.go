@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -26,7 +25,8 @@ type planner struct {
 	reject    string
 	hint      psg.Hint
 	hold      bool
-	outside   bool
+	outside   bool     // of an older make, which says it in verdicts alone
+	places    []string // namespaces
 	judged    int
 	planned   int
 	abandoned int
@@ -45,6 +45,15 @@ func (p *planner) verdicts(workloads []psg.Workload) ([]psg.Verdict, error) {
 		out = append(out, v)
 	}
 	return out, nil
+}
+
+func (p *planner) Namespaces(context.Context) ([]string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.outside && p.err == nil {
+		return nil, errors.New("404 Not Found")
+	}
+	return p.places, p.err
 }
 
 func (p *planner) Judge(_ context.Context, workloads []psg.Workload) ([]psg.Verdict, error) {
@@ -109,7 +118,10 @@ func newBehind(t *testing.T, plans Planner, closed bool) *behind {
 }
 
 // config changes how the proxy is made, before it is asked anything.
-func (b *behind) config(change func(*ProxyConfig)) { change(&b.serves.config) }
+func (b *behind) config(change func(*ProxyConfig)) {
+	change(&b.serves.config)
+	b.serves.scope.fixed = b.serves.config.Namespaces
+}
 
 func (b *behind) put(t *testing.T, path, body string) (int, string) {
 	t.Helper()
@@ -173,7 +185,6 @@ func TestProxy_RegistersEquippedAndSteered(t *testing.T) {
 }
 
 func TestProxy_Refuses(t *testing.T) {
-	down := fmt.Errorf("no controller: %w", psg.ErrUnavailable)
 	for name, one := range map[string]struct {
 		planner *planner
 		body    string

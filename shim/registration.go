@@ -2,7 +2,6 @@ package shim
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,8 +19,9 @@ import (
 
 // registration is one job that somebody sends through the proxy.
 type registration struct {
-	sent      []byte         // the request as it came
 	raw       map[string]any // the whole request
+	sent      []byte         // the same, as it came
+	outside   string         // what is told where nothing is placed in its namespace
 	key       string         // of the job in it
 	draft     *draft         // the job as it is sent on
 	asked     *api.Job       // the job as the user means it, bare of PSG's steering and of the hold
@@ -32,14 +32,12 @@ type registration struct {
 	warnings  []string
 }
 
-// readRegistration reads a request. It is nil, without an error, for a job that
-// PSG does not manage, and for what is no job at all: Nomad says what is wrong.
-func readRegistration(body []byte, r *http.Request) (*registration, error) {
-	doc, err := parse(body)
-	if err != nil || doc.request == nil || doc.job.ID == nil || !gated(doc.job) {
-		return nil, nil
+// readRegistration reads a request for a job that PSG is to place, in a namespace.
+func readRegistration(body []byte, namespace string) (*registration, error) {
+	if _, err := parse(body); err != nil {
+		return nil, err
 	}
-	reg := &registration{sent: body, namespace: namespaceOf(r.URL.Query(), doc.request)}
+	reg := &registration{namespace: namespace}
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
 	if err := decoder.Decode(&reg.raw); err != nil {
@@ -65,11 +63,6 @@ func readRegistration(body []byte, r *http.Request) (*registration, error) {
 	return reg, reg.translate()
 }
 
-// namespaceOf is the namespace a request is for, in the order Nomad asks.
-func namespaceOf(query url.Values, request *api.JobRegisterRequest) string {
-	return cmp.Or(query.Get("namespace"), request.Namespace, text(request.Job.Namespace), api.DefaultNamespace)
-}
-
 func isHeld(job *api.Job) bool { return !same(job, unheld(job)) }
 
 func (reg *registration) translate() error {
@@ -80,20 +73,17 @@ func (reg *registration) translate() error {
 	return err
 }
 
-// foreign reports whether a job is for another region than Nomad's own, or for a
-// namespace in which PSG places nothing.
-func (p *Proxy) foreign(r *http.Request, job *api.Job, namespace string) bool {
-	if len(p.config.Namespaces) > 0 && !slices.Contains(p.config.Namespaces, namespace) {
-		return true
+// meet takes what Nomad has of the job, if anything.
+func (reg *registration) meet(stored json.RawMessage) error {
+	if stored == nil {
+		return nil
 	}
-	region := cmp.Or(r.URL.Query().Get("region"), text(job.Region))
-	return job.Multiregion != nil || region != "" && region != api.GlobalRegion && region != p.config.Region
-}
-
-// meet takes what Nomad has of the job.
-func (reg *registration) meet(current *api.Job) {
-	if current == nil || current.Stop != nil && *current.Stop {
-		return
+	current := new(api.Job)
+	if err := json.Unmarshal(stored, current); err != nil {
+		return fmt.Errorf("the job as Nomad has it: %w", err)
+	}
+	if current.Stop != nil && *current.Stop {
+		return nil
 	}
 	reg.current = current
 	preserve := false
@@ -101,7 +91,7 @@ func (reg *registration) meet(current *api.Job) {
 		preserve = preserve || strings.EqualFold(key, "PreserveCounts") && value == true
 	}
 	if !preserve {
-		return
+		return nil
 	}
 	for i := range reg.workloads {
 		for _, g := range current.TaskGroups {
@@ -110,6 +100,7 @@ func (reg *registration) meet(current *api.Job) {
 			}
 		}
 	}
+	return nil
 }
 
 // unchanged are the groups whose place need not be planned: what they ask of it
@@ -156,10 +147,10 @@ func (reg *registration) body(job *api.Job) ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// fetchJob reads a job from Nomad with the caller's rights; nil without an error
-// when there is none, or the caller may not know.
-func (p *Proxy) fetchJob(r *http.Request, id, namespace string) (*api.Job, error) {
-	var job *api.Job
+// fetchJob reads a job from Nomad with the caller's rights, as JSON; nil without
+// an error when there is none, or the caller may not know.
+func (p *Proxy) fetchJob(r *http.Request, id, namespace string) (json.RawMessage, error) {
+	var job json.RawMessage
 	found, err := p.ask(r, "/v1/job/"+url.PathEscape(id), namespace, &job)
 	if !found || err != nil {
 		return nil, err
@@ -199,9 +190,10 @@ func (p *Proxy) ask(r *http.Request, path, namespace string, into any) (found bo
 }
 
 // outside reports whether the controllers place nothing in the workloads'
-// namespace.
-func outside(verdicts []psg.Verdict) bool {
-	return slices.ContainsFunc(verdicts, func(v psg.Verdict) bool { return v.Outside })
+// namespace. Where the operator lists namespaces that list alone is followed: a
+// job is registered in the same form whether or not a controller answers.
+func (p *Proxy) outside(verdicts []psg.Verdict) bool {
+	return len(p.config.Namespaces) == 0 && slices.ContainsFunc(verdicts, func(v psg.Verdict) bool { return v.Outside })
 }
 
 // rejection is what policy has against any of the workloads, as Nomad prints
@@ -232,9 +224,4 @@ func (p *Proxy) abandon(ctx context.Context, request psg.RequestID, workloads []
 	if err := p.planner.Abandon(context.WithoutCancel(ctx), request, ids); err != nil {
 		p.config.Log.Warn("planned room not given back: it expires", "request", request, "error", err)
 	}
-}
-
-// namespaceIn is the namespace of a request that has no job in it.
-func namespaceIn(r *http.Request) string {
-	return cmp.Or(r.URL.Query().Get("namespace"), api.DefaultNamespace)
 }

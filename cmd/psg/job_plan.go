@@ -103,6 +103,10 @@ func (p *jobPlan) run(c *command, args []string) error {
 // preview asks the controller where the job's instances would go, again and again
 // while it makes as many previews for others as it may.
 func (p *jobPlan) preview(ctx context.Context, job *api.Job) ([]psg.Verdict, error) {
+	controllers := newPlanClient(strings.Split(string(p.at), ","))
+	if outside, err := controllers.outside(ctx, p.nomad.namespace); err == nil && outside {
+		return p.outside(job), nil
+	}
 	workloads, err := workloadsOf(job, p.nomad.namespace)
 	if err != nil {
 		return nil, err
@@ -111,7 +115,6 @@ func (p *jobPlan) preview(ctx context.Context, job *api.Job) ([]psg.Verdict, err
 	defer cancel()
 	again := time.NewTicker(time.Second)
 	defer again.Stop()
-	controllers := newPlanClient(strings.Split(string(p.at), ","))
 	for {
 		verdicts, err := controllers.Preview(ctx, workloads)
 		if !errors.Is(err, psg.ErrBusy) {
@@ -123,6 +126,17 @@ func (p *jobPlan) preview(ctx context.Context, job *api.Job) ([]psg.Verdict, err
 		case <-again.C:
 		}
 	}
+}
+
+// outside says of each group that it is Nomad's to place, whatever the job is.
+func (p *jobPlan) outside(job *api.Job) (verdicts []psg.Verdict) {
+	for _, g := range job.TaskGroups {
+		if g != nil && g.Name != nil {
+			id := psg.WorkloadID{Namespace: p.nomad.namespace, Job: *job.ID, Group: *g.Name}
+			verdicts = append(verdicts, psg.Verdict{Workload: id, Outside: true})
+		}
+	}
+	return verdicts
 }
 
 // managedJob reports whether PSG places any group of a job, if it does in the

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -168,12 +167,8 @@ func (r *jobRun) placed(ctx context.Context, job *api.Job) bool {
 	if !managedJob(job) {
 		return false
 	}
-	workloads, err := workloadsOf(job, r.nomad.namespace)
-	if err != nil {
-		return true
-	}
-	verdicts, err := newPlanClient(strings.Split(string(r.at), ",")).Judge(ctx, workloads)
-	return err != nil || !slices.ContainsFunc(verdicts, func(v psg.Verdict) bool { return v.Outside })
+	outside, err := newPlanClient(strings.Split(string(r.at), ",")).outside(ctx, r.nomad.namespace)
+	return err != nil || !outside
 }
 
 // stand is where the job's instances stand, whether each has an answer, and

@@ -51,27 +51,33 @@ func TestJob_OfANamespaceThatIsNotPlacedGoesThroughAsItIs(t *testing.T) {
 	nomad, jobs := takingNomad(t)
 	t.Setenv("PSG_ADDR", face.URL)
 	t.Setenv("NOMAD_ADDR", nomad)
-	file := filepath.Join(t.TempDir(), "job.json")
-	if err := os.WriteFile(file, []byte(strangerJob), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, command := range []string{"run", "plan"} {
-		var out, errs bytes.Buffer
-		if code := run(t.Context(), []string{"job", command, file}, &out, &errs); code != exitOK {
-			t.Fatalf("psg job %s: exit code %d, %s%s", command, code, &out, &errs)
+	for name, job := range map[string]string{
+		"any other":             strangerJob,
+		"one PSG does not take": strings.Replace(strangerJob, `{"ID"`, `{"Priority":999999,"ID"`, 1),
+	} {
+		*jobs = nil
+		file := filepath.Join(t.TempDir(), "job.json")
+		if err := os.WriteFile(file, []byte(job), 0o600); err != nil {
+			t.Fatal(err)
 		}
-		if want := `no jobs are placed in namespace "other"`; !strings.Contains(out.String(), want) {
-			t.Errorf("psg job %s does not say %q:\n%s", command, want, &out)
+		for _, command := range []string{"run", "plan"} {
+			var out, errs bytes.Buffer
+			if code := run(t.Context(), []string{"job", command, file}, &out, &errs); code != exitOK {
+				t.Fatalf("psg job %s of %s: exit code %d, %s%s", command, name, code, &out, &errs)
+			}
+			if want := `no jobs are placed in namespace "other"`; !strings.Contains(out.String(), want) {
+				t.Errorf("psg job %s of %s does not say %q:\n%s", command, name, want, &out)
+			}
 		}
-	}
-	for _, job := range *jobs {
-		group := job["TaskGroups"].([]any)[0].(map[string]any)
-		if group["Spreads"] != nil || group["Constraints"] != nil || job["Constraints"] != nil {
-			t.Errorf("registered as %v", job)
+		for _, job := range *jobs {
+			group := job["TaskGroups"].([]any)[0].(map[string]any)
+			if group["Spreads"] != nil || group["Constraints"] != nil || job["Constraints"] != nil {
+				t.Errorf("registered as %v", job)
+			}
 		}
-	}
-	if len(*jobs) != 2 {
-		t.Errorf("sent %d times, want 2", len(*jobs))
+		if len(*jobs) != 2 {
+			t.Errorf("sent %d times, want 2", len(*jobs))
+		}
 	}
 }
 
@@ -98,12 +104,17 @@ func TestJobRun_ReachesNomadAtASocket(t *testing.T) {
 
 func TestJobPlan_AsksAgainWhilePreviewsAreMadeForOthers(t *testing.T) {
 	asked := 0
-	face := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if asked++; asked == 1 {
+	face := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodGet:
+			io.WriteString(w, `{}`)
+		case asked == 0:
+			asked++
 			rpc.WriteError(w, psg.ErrBusy)
-			return
+		default:
+			asked++
+			io.WriteString(w, `[{"hint":{"n1":2}}]`)
 		}
-		io.WriteString(w, `[{"hint":{"n1":2}}]`)
 	}))
 	defer face.Close()
 	job, err := jobOfJSON([]byte(strangerJob))

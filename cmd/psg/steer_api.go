@@ -27,14 +27,25 @@ import (
 //	POST /v1/register/plan      {request, workloads} -> []psg.Verdict
 //	POST /v1/register/preview   {workloads} -> []psg.Verdict
 //	POST /v1/register/abandon   {request, ids} -> null
+//	GET  /v1/register/namespaces  -> registered, which any controller answers
 type planRequest struct {
 	Request   psg.RequestID    `json:"request,omitempty"`
 	Workloads []psg.Workload   `json:"workloads,omitempty"`
 	IDs       []psg.WorkloadID `json:"ids,omitempty"`
 }
 
-// maxPlanRequest bounds one question, in bytes.
-const maxPlanRequest = 64 << 20
+// registered is where a controller places jobs: in some namespaces, or in all if
+// there are none.
+type registered struct {
+	Namespaces []string `json:"namespaces"`
+}
+
+const (
+	// maxPlanRequest bounds one question, in bytes.
+	maxPlanRequest = 64 << 20
+	// placesWithin is how long one controller may take to say where it places jobs.
+	placesWithin = 2 * time.Second
+)
 
 // outside says, of workloads of a namespace that is none of these, that nothing
 // is placed there; nothing of others, nor when no namespaces are given.
@@ -65,6 +76,9 @@ func withRegistrations(rest http.Handler, decider *controller.Controller, namesp
 	})
 	mux.Handle("POST /v1/node/{id}/rebalance", jsonOnly(rebalance(decider)))
 	mux.Handle("POST /v1/preempt", jsonOnly(preempt(decider)))
+	mux.HandleFunc("GET /v1/register/namespaces", func(w http.ResponseWriter, _ *http.Request) {
+		rpc.WriteJSON(w, http.StatusOK, registered{namespaces})
+	})
 	post := func(path string, answer func(context.Context, planRequest) (any, error)) {
 		mux.Handle("POST /v1/register/"+path, jsonOnly(func(w http.ResponseWriter, r *http.Request) {
 			var request planRequest
@@ -151,20 +165,42 @@ func (c *planClient) Abandon(ctx context.Context, request psg.RequestID, ids []p
 	return c.post(ctx, "abandon", planRequest{Request: request, IDs: ids}, nil)
 }
 
-// post asks one controller after another until one leads.
+// Namespaces are those in which the controllers place jobs, none for all.
+func (c *planClient) Namespaces(ctx context.Context) ([]string, error) {
+	var places registered
+	err := c.first(func(address string) error {
+		bounded, cancel := context.WithTimeout(ctx, placesWithin)
+		defer cancel()
+		return exchange(bounded, c.http, http.MethodGet, address+"/v1/register/namespaces", nil, &places)
+	})
+	return places.Namespaces, err
+}
+
+// outside reports whether the controllers place no jobs in a namespace.
+func (c *planClient) outside(ctx context.Context, namespace string) (bool, error) {
+	places, err := c.Namespaces(ctx)
+	return err == nil && len(places) > 0 && !slices.Contains(places, namespace), err
+}
+
+// post has one controller after another asked until one leads.
 func (c *planClient) post(ctx context.Context, path string, request planRequest, into any) error {
 	body, err := json.Marshal(request)
 	if err != nil {
 		return fmt.Errorf("ask controller: %w", err)
 	}
+	return c.first(func(address string) error { return c.postTo(ctx, address+"/v1/register/"+path, body, into) })
+}
+
+// first asks one controller after another until one answers.
+func (c *planClient) first(ask func(address string) error) error {
 	c.mu.Lock()
 	addresses := append([]string(nil), c.addresses...)
 	c.mu.Unlock()
 	var errs []error
-	for i, address := range addresses {
-		err := c.postTo(ctx, address+"/v1/register/"+path, body, into)
+	for _, address := range addresses {
+		err := ask(address)
 		if !errors.Is(err, psg.ErrUnavailable) {
-			c.prefer(addresses[i])
+			c.prefer(address)
 			return err
 		}
 		errs = append(errs, err)

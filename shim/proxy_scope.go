@@ -1,0 +1,171 @@
+package shim
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/nomad/api"
+
+	"github.com/psgrid/psg"
+)
+
+// outline is as much of a request as tells whether PSG has a say in it. It is
+// read as Nomad reads requests: the first JSON value, whatever else is in it, so
+// that nothing passes for another's job that Nomad would take for one of PSG's.
+type outline struct {
+	Region, Namespace string
+	Job               *outlinedJob
+}
+
+type outlinedJob struct {
+	ID, Region, Namespace *string
+	Multiregion           *struct{}
+	Constraints           []*api.Constraint
+	TaskGroups            []*outlinedGroup
+}
+
+type outlinedGroup struct {
+	Constraints []*api.Constraint
+	Tasks       []*outlinedTask
+}
+
+type outlinedTask struct {
+	Driver      string
+	Constraints []*api.Constraint
+}
+
+// outlined reads a request; what cannot be read, Nomad refuses.
+func outlined(body []byte) (o outline) {
+	if json.NewDecoder(strings.NewReader(string(body))).Decode(&o) != nil {
+		return outline{}
+	}
+	return o
+}
+
+// outlinedOf reads a job that Nomad has sent.
+func outlinedOf(job json.RawMessage) (o outline, err error) { return o, json.Unmarshal(job, &o.Job) }
+
+// job is the job with what the outline has of it, nil without one.
+func (o *outline) job() *api.Job {
+	if o.Job == nil || o.Job.ID == nil {
+		return nil
+	}
+	job := &api.Job{ID: o.Job.ID, Constraints: present(o.Job.Constraints)}
+	for _, g := range o.Job.TaskGroups {
+		if g == nil {
+			continue
+		}
+		group := &api.TaskGroup{Constraints: present(g.Constraints)}
+		for _, t := range g.Tasks {
+			if t != nil {
+				group.Tasks = append(group.Tasks, &api.Task{Driver: t.Driver, Constraints: present(t.Constraints)})
+			}
+		}
+		job.TaskGroups = append(job.TaskGroups, group)
+	}
+	return job
+}
+
+// managed reports whether PSG places any group of the job.
+func (o *outline) managed() bool {
+	job := o.job()
+	return job != nil && gated(job)
+}
+
+// namespace is the one that the request is for, in the order Nomad asks.
+func (o *outline) namespace(query url.Values) string {
+	own := ""
+	if o.Job != nil {
+		own = text(o.Job.Namespace)
+	}
+	return cmp.Or(query.Get("namespace"), o.Namespace, own, api.DefaultNamespace)
+}
+
+// abroad reports whether the request is for another region than one.
+func (o *outline) abroad(query url.Values, home string) bool {
+	own := ""
+	if o.Job != nil {
+		own = text(o.Job.Region)
+	}
+	region := cmp.Or(o.Region, query.Get("region"), own)
+	return o.Job != nil && o.Job.Multiregion != nil || region != "" && region != api.GlobalRegion && region != home
+}
+
+const (
+	// scopeFor is how long a list of namespaces that the controllers gave is taken
+	// for theirs without asking again, scopeAgain how long after a failure nobody is
+	// asked.
+	scopeFor   = 10 * time.Second
+	scopeAgain = time.Second
+)
+
+// scope tells in which namespaces PSG places jobs: those that the operator lists,
+// or else those that the controllers say, or said last.
+type scope struct {
+	fixed []string
+	ask   func(context.Context) ([]string, error)
+
+	mu    sync.Mutex
+	list  []string // none for all
+	known bool
+	err   error     // of the last time they were asked
+	next  time.Time // when to ask again
+}
+
+// errUnknownScope is of controllers that do not say where they place jobs: their
+// verdicts do.
+var errUnknownScope = errors.New("the controllers do not say in which namespaces they place jobs")
+
+// holds reports whether PSG places jobs in a namespace. It fails when nobody has
+// said so, with psg.ErrUnavailable when nobody could be asked.
+func (s *scope) holds(ctx context.Context, namespace string) (bool, error) {
+	if len(s.fixed) > 0 {
+		return slices.Contains(s.fixed, namespace), nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := time.Now(); !now.Before(s.next) {
+		s.refresh(ctx, now)
+	}
+	if !s.known {
+		return false, s.err
+	}
+	return len(s.list) == 0 || slices.Contains(s.list, namespace), nil
+}
+
+func (s *scope) refresh(ctx context.Context, now time.Time) {
+	list, err := s.ask(ctx)
+	switch {
+	case err == nil:
+		s.list, s.known, s.err, s.next = list, true, nil, now.Add(scopeFor)
+	case ctx.Err() != nil: // it is the caller who left
+		s.err = fmt.Errorf("%w: %w", psg.ErrUnavailable, ctx.Err())
+	case errors.Is(err, psg.ErrUnavailable):
+		s.err, s.next = err, now.Add(scopeAgain)
+	default:
+		s.err, s.next = fmt.Errorf("%w: %w", errUnknownScope, err), now.Add(scopeFor)
+	}
+}
+
+// asSent is what is told of a job that goes on as it came: nothing is placed in
+// its namespace or, with an error, it is not known whether anything is.
+func (o *outline) asSent(namespace string, err error) string {
+	held := isHeld(o.job())
+	switch {
+	case err != nil && held:
+		return fmt.Sprintf("it is not known whether jobs are placed in namespace %q: this one is as it was sent, held until they are (%v)", namespace, err)
+	case err != nil:
+		return fmt.Sprintf("it is not known whether jobs are placed in namespace %q: this one is as it was sent, and its gates wait where they are; register it again once PSG answers (%v)", namespace, err)
+	case held:
+		return fmt.Sprintf("no jobs are placed in namespace %q: this one is as it was sent, and nobody takes off its hold, the constraint on %s: take it out for Nomad to place the job", namespace, holdAttribute)
+	}
+	return fmt.Sprintf("no jobs are placed in namespace %q: this one is as it was sent, and Nomad places it alone", namespace)
+}
