@@ -107,7 +107,7 @@ func free(asks []psg.AskStatus, n int, reason string, now time.Time) []psg.Delta
 		if len(deltas) == n {
 			break
 		}
-		if id := string(status.Ask.ID); strings.HasPrefix(id, heldPrefix) || strings.HasPrefix(id, steerPrefix) {
+		if id := status.Ask.ID; hasPrefix(id, heldPrefix) || hasPrefix(id, steerPrefix) {
 			deltas = append(deltas, psg.Freed{Ask: status.Ask.ID, State: psg.Released, Reason: reason, At: now})
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -179,8 +178,6 @@ func (c *Controller) blamed(d psg.Delta) psg.Delta {
 	}
 	return freed
 }
-
-func hasPrefix(id psg.RequestID, prefix string) bool { return strings.HasPrefix(string(id), prefix) }
 
 // waitsFor says to whoever asked that room is being made.
 func waitsFor(p *psg.Placement) *psg.Refusal {

@@ -111,14 +111,19 @@ func (c *Controller) giveBack(ctx context.Context, r psg.Reservation) error {
 // end submits the ends of asks, and returns once all that are named are over and
 // that is committed.
 func (c *Controller) end(ctx context.Context, freed []psg.Delta, ids []psg.RequestID) error {
+	if err := c.inbox.submit(freed...); err != nil {
+		return err
+	}
+	return c.over(ctx, ids)
+}
+
+// over waits until asks are over and that is committed.
+func (c *Controller) over(ctx context.Context, ids []psg.RequestID) error {
 	poll, err := c.polls.open(ids)
 	if err != nil {
 		return err
 	}
 	defer c.polls.close(poll)
-	if err := c.inbox.submit(freed...); err != nil {
-		return err
-	}
 	for {
 		over := c.committedOver(ids)
 		if err := c.mustLead(); err != nil || over {

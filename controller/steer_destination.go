@@ -18,8 +18,8 @@ func (c *Controller) destination(ctx context.Context, wanted *wantedMove) (psg.P
 	source := &wanted.source
 	for _, node := range wanted.to {
 		held, refused, err := c.reserve(ctx, psg.Reservation{
-			ID:       psg.RequestID(fmt.Sprint(movePrefix, source.Ask.ID, "/", source.Sequence, "/", node)),
-			Workload: source.Ask.Workload, Count: 1, Node: node, Hold: steerHold,
+			ID: reservationID(movePrefix, source.Ask.ID), Workload: source.Ask.Workload,
+			Count: 1, Node: node, Hold: steerHold,
 		})
 		if err != nil {
 			return psg.Placement{}, fmt.Errorf("reserve room on %s: %w", node, err)

@@ -156,16 +156,28 @@ func without(asks []psg.AskStatus, legs []leg) []psg.AskStatus {
 	})
 }
 
-// undo leaves what was to move where it runs, and gives back the room.
+// undo leaves what was to move where it runs, and gives back the room: what is
+// begun next may count on that.
 func (c *Controller) undo(ctx context.Context, legs []leg, why string) error {
 	var back []psg.Delta
+	var rooms []psg.RequestID
 	now := time.Now()
 	for _, l := range legs {
-		back = append(back,
-			psg.Moved{Ask: l.source, State: psg.Running, Reason: why, At: now},
-			psg.Freed{Ask: l.room, State: psg.Released, Reason: why, At: now})
+		back = append(back, psg.Moved{Ask: l.source, State: psg.Running, Reason: why, At: now})
+		if l.room != "" {
+			back = append(back, psg.Freed{Ask: l.room, State: psg.Released, Reason: why, At: now})
+			rooms = append(rooms, l.room)
+		}
 	}
-	return c.Report(ctx, back)
+	if err := c.Report(ctx, back); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, reserveWithin)
+	defer cancel()
+	if err := c.over(ctx, rooms); err != nil {
+		return fmt.Errorf("give back the room of %d moves: %w", len(rooms), err)
+	}
+	return nil
 }
 
 // moving records that an allocation is about to move, and waits until that is

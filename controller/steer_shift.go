@@ -143,9 +143,8 @@ func resumed(workloads []psg.Workload, asks []psg.AskStatus, now time.Time) *shi
 // resumedLeg is one instance of such a shift, with its room unless a successor
 // has that already.
 func resumedLeg(source psg.RequestID, asks []psg.AskStatus) leg {
-	prefix := fmt.Sprint(movePrefix, source, "/")
 	for _, status := range asks {
-		if status.Placement != nil && hasPrefix(status.Ask.ID, prefix) {
+		if status.Placement != nil && reservedFor(status.Ask.ID, movePrefix, source) {
 			return leg{source, status.Ask.ID, status.Placement.Node}
 		}
 	}

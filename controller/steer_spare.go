@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/psgrid/psg"
 	"github.com/psgrid/psg/ledger"
@@ -76,27 +76,45 @@ func allowedDown(w *psg.Workload) int {
 
 // spares reports whether one instance of a workload may be down just now.
 func (c *Controller) spares(id psg.WorkloadID) bool {
-	spare := false
+	spare, moves := false, c.steers.leaving(time.Now())
 	c.view(func(s *ledger.State) {
 		w := s.Workload(id)
 		if w == nil {
 			return
 		}
-		running, leaving := map[psg.RequestID]bool{}, []psg.RequestID(nil)
+		running := 0
 		_, asks := s.Job(id.JobID())
+		rooms := slices.DeleteFunc(slices.Clone(asks), func(s psg.AskStatus) bool { return !hasPrefix(s.Ask.ID, movePrefix) })
 		for _, status := range asks {
-			if _, claimed := s.ClaimedBy(status.Ask.ID); status.Ask.Workload == id && status.State == psg.Running && !claimed {
-				running[status.Ask.ID] = true
-			}
-			if source, moves := strings.CutPrefix(string(status.Ask.ID), movePrefix); moves {
-				source, _, _ = strings.Cut(source, "/")
-				leaving = append(leaving, psg.RequestID(source))
+			_, claimed := s.ClaimedBy(status.Ask.ID)
+			if status.Ask.Workload == id && status.State == psg.Running && !claimed && !moves[status.Ask.ID] && !leaves(status.Ask.ID, rooms) {
+				running++
 			}
 		}
-		for _, source := range leaving { // until Nomad has stopped it, it is seen running
-			delete(running, source)
-		}
-		spare = len(running)-1 >= w.Count-allowedDown(w)
+		spare = running-1 >= w.Count-allowedDown(w)
 	})
 	return spare
+}
+
+// leaves reports whether one of some rooms is for the successor of an allocation:
+// until Nomad has stopped it, it is seen running.
+func leaves(source psg.RequestID, rooms []psg.AskStatus) bool {
+	return slices.ContainsFunc(rooms, func(s psg.AskStatus) bool { return reservedFor(s.Ask.ID, movePrefix, source) })
+}
+
+// leaving are the allocations of moves that this controller has begun lately and
+// that have yet to end: one may be seen running after its successor has used the
+// room.
+func (s *steers) leaving(now time.Time) map[psg.RequestID]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sources := map[psg.RequestID]bool{}
+	for _, r := range s.records {
+		for _, o := range r.moves {
+			if now.Sub(r.began) < steerHold {
+				sources[o.source] = true
+			}
+		}
+	}
+	return sources
 }

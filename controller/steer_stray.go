@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/psgrid/psg"
@@ -135,17 +134,16 @@ func (c *Controller) giveUpRooms(ctx context.Context, job psg.JobID) error {
 // reserveFor holds the room where a stray is planned, and reports whether it
 // could: room that another took meanwhile is planned anew by the next cycle.
 func (c *Controller) reserveFor(ctx context.Context, s *psg.AskStatus) (bool, error) {
-	prefix := steerPrefix + string(s.Ask.ID) + "/"
 	_, asks := c.job(s.Ask.Workload.JobID())
 	for _, other := range asks {
-		if strings.HasPrefix(string(other.Ask.ID), prefix) && other.Placement != nil && !other.Placement.Waits() {
+		if reservedFor(other.Ask.ID, steerPrefix, s.Ask.ID) && other.Placement != nil && !other.Placement.Waits() {
 			return true, nil
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, reserveWithin)
 	defer cancel()
 	held, refused, err := c.reserve(ctx, psg.Reservation{
-		ID: psg.RequestID(fmt.Sprint(prefix, s.Sequence)), Workload: s.Ask.Workload,
+		ID: reservationID(steerPrefix, s.Ask.ID), Workload: s.Ask.Workload,
 		Count: 1, Node: s.Refusal.Node, Hold: steerHold,
 	})
 	if err != nil {

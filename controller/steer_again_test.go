@@ -1,0 +1,143 @@
+package controller
+
+import (
+	"testing"
+	"time"
+
+	"github.com/psgrid/psg"
+)
+
+// full is a world of two nodes with three instances of web on the first, and on
+// the second as much as leaves room for so many.
+func (w *world) full(room int) {
+	filler := workload("filler", "service", 4096-512*int64(room))
+	w.report(psg.WorkloadChanged{Workload: filler})
+	if order := w.place(0, gate(filler, "f", "n2"))[0]; order.Kind != psg.Grant {
+		w.Fatalf("the filler: %+v", order)
+	}
+	w.report(psg.Moved{Ask: "f", State: psg.Running, At: start})
+	w.cycle()
+}
+
+func TestRebalance_TriesADestinationAgainThatHadNoRoom(t *testing.T) {
+	w, _ := spread3(t)
+	w.full(0)
+	for range 2 {
+		if orders, err := w.rebalanced(&director{}, "n1"); err != nil || len(orders) > 0 {
+			t.Fatalf("orders %+v, %v; want none, there is no room", orders, err)
+		}
+	}
+	w.report(psg.Freed{Ask: "f", State: psg.Released, At: start})
+	w.cycle()
+	if orders, err := w.rebalanced(&director{}, "n1"); err != nil || len(orders) != 1 {
+		t.Errorf("once there is room: orders %+v, %v; want one move", orders, err)
+	}
+}
+
+func TestRebalance_StopsFirstWhereThereIsNoRoomForAll(t *testing.T) {
+	w, _ := shiftable3(t, nil)
+	w.full(2)
+	nomad := &director{shift: psg.ShiftRuns}
+	if orders, err := w.rebalanced(nomad, "n1"); err != nil || len(orders) != 1 || orders[0].Kind != psg.Stop {
+		t.Errorf("orders %+v, %v; want one that is stopped first", orders, err)
+	}
+}
+
+func TestSteer_ReservesAnewWhatHasExpired(t *testing.T) {
+	w := strayOn(t)
+	stray, _ := w.Ask("w")
+	for range 3 {
+		w.during(func() {
+			if held, err := w.reserveFor(t.Context(), &stray); err != nil || !held {
+				t.Errorf("reserved: %t, %v", held, err)
+			}
+		})
+		if w.reserved("steer/w/") == nil {
+			t.Fatalf("nothing is reserved: %v", w.standing())
+		}
+		w.now = w.now.Add(steerHold + time.Second) // Steer was busy for as long
+		w.cycle()
+		if room := w.reserved("steer/w/"); room != nil {
+			t.Fatalf("%+v has not expired", room)
+		}
+	}
+}
+
+// The IDs are those of a controller of before, and of now.
+func TestSteer_TheNextLeaderKnowsWhatAnotherReserved(t *testing.T) {
+	for _, id := range []psg.RequestID{"steer/w/4", reservationID(steerPrefix, "w")} {
+		w := strayOn(t)
+		web := workload("web", "service", 1024)
+		w.during(func() {
+			held, _, err := w.Controller.reserve(t.Context(), psg.Reservation{ID: id, Workload: web.ID, Count: 1, Node: "n2", Hold: steerHold})
+			if err != nil || len(held) != 1 {
+				t.Errorf("%v, %v", held, err)
+			}
+		})
+		if err := w.Lead(t.Context(), w.now); err != nil {
+			t.Fatal(err)
+		}
+		nomad := &director{}
+		w.steers.open(nomad)
+		w.steers.note(web.ID.JobID(), time.Now())
+		w.attended(web.ID.JobID(), nomad)
+		rooms := 0
+		for _, status := range w.Asks() {
+			if status.Placement != nil && hasPrefix(status.Ask.ID, steerPrefix) {
+				rooms++
+			}
+		}
+		if _, stopped := nomad.told(); rooms != 1 || len(stopped) != 1 || nomad.last().Hints["main"]["n2"] != 1 {
+			t.Errorf("%s: %d rooms, stopped %v, steered %+v; want the room that there was used", id, rooms, stopped, nomad.last())
+		}
+	}
+}
+
+func TestSpares_CountsWhatMovesByTheRoomThatAnyLeaderReserved(t *testing.T) {
+	for _, id := range []psg.RequestID{"move/w1/4/n2", reservationID(movePrefix, "w1")} {
+		w, web := spread3(t)
+		if !w.spares(web.ID) {
+			t.Fatal("none may be down")
+		}
+		w.during(func() {
+			held, _, err := w.Controller.reserve(t.Context(), psg.Reservation{ID: id, Workload: web.ID, Count: 1, Node: "n2", Hold: steerHold})
+			if err != nil || len(held) != 1 {
+				t.Errorf("%v, %v", held, err)
+			}
+		})
+		if w.spares(web.ID) {
+			t.Errorf("%s: another may be down while w1 moves", id)
+		}
+		_, asks := w.job(web.ID.JobID())
+		if l := resumedLeg("w1", asks); l.to != "n2" || l.room == "" {
+			t.Errorf("%s: resumed as %+v", id, l)
+		}
+		if l := resumedLeg("w", asks); l.room != "" {
+			t.Errorf("%s: taken for another's: %+v", id, l)
+		}
+	}
+}
+
+// Nomad starts the successor while the source still ends: it has used the room that
+// says so.
+func TestSpares_CountsASourceThatEndsWhileItsSuccessorStarts(t *testing.T) {
+	w, web := spread3(t)
+	nomad := &director{}
+	w.steers.open(nomad)
+	orders, err := w.rebalanced(nomad, "n1")
+	if err != nil || len(orders) != 1 {
+		t.Fatalf("%v, %v", orders, err)
+	}
+	w.report(psg.Moved{Ask: psg.RequestID(orders[0].Alloc), State: psg.Running, At: start})
+	if order := w.place(0, gate(web, "w4", "n2"))[0]; order.Kind != psg.Grant || w.reserved(movePrefix) != nil {
+		t.Fatalf("%+v, %v; want it granted out of the room", order, w.standing())
+	}
+	if w.spares(web.ID) {
+		t.Error("two instances may be down at once")
+	}
+	w.report(psg.Freed{Ask: psg.RequestID(orders[0].Alloc), State: psg.Released, At: start}, psg.Moved{Ask: "w4", State: psg.Running, At: start})
+	w.cycle()
+	if !w.spares(web.ID) {
+		t.Error("none may be down although all three run")
+	}
+}
