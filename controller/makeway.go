@@ -84,7 +84,7 @@ func (c *Controller) stopVictims(ctx context.Context, to Stopper, stopped map[ps
 			continue
 		}
 		stopped[order.Ask] = time.Now()
-		c.steers.count(false, 1)
+		c.steers.stops(1)
 		c.config.Log.Info("preempted", "alloc", order.Alloc, "workload", order.Workload, "node", order.Node)
 	}
 	return errors.Join(errs...)

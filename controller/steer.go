@@ -118,8 +118,18 @@ func (c *Controller) noteAsk(status *psg.AskStatus, now time.Time) {
 	}
 }
 
-// attend does for one job what is to be done now.
+// attend does for one job what is to be done now, or, while an allocation of it is
+// just starting, a little later.
 func (c *Controller) attend(ctx context.Context, job psg.JobID, to Orchestrator) error {
+	err := c.act(ctx, job, to)
+	if errors.Is(err, errStarting) {
+		c.steers.again(job, time.Now().Add(startsLook))
+		return nil
+	}
+	return err
+}
+
+func (c *Controller) act(ctx context.Context, job psg.JobID, to Orchestrator) error {
 	workloads, asks := c.job(job)
 	if s := c.steers.keep(job, resumed(workloads, asks, time.Now())); s != nil {
 		return c.settle(ctx, s, to)
@@ -136,10 +146,6 @@ func (c *Controller) attend(ctx context.Context, job psg.JobID, to Orchestrator)
 	if len(strays) == 0 {
 		return nil
 	}
-	if starting(asks, time.Now()) {
-		c.steers.again(job, time.Now().Add(startsLook))
-		return nil
-	}
 	return c.guide(ctx, job, strays, to)
 }
 
@@ -150,15 +156,17 @@ func stray(s *psg.AskStatus) bool {
 
 // release starts a held job: the plan exists for all of it.
 func (c *Controller) release(ctx context.Context, job psg.JobID, workloads []psg.Workload, asks []psg.AskStatus, to Orchestrator) error {
+	if err := c.mayRegister(job)(); err != nil {
+		return err
+	}
 	if !c.steers.spend(job, time.Now()) {
 		return fmt.Errorf("%d changes of the job within %v: %w", maxStages, stageEvery, psg.ErrBusy)
 	}
-	changed, err := to.Steer(ctx, psg.Steering{Job: job, Hints: hints(workloads, asks), Release: true}, c.mustLead)
+	changed, err := c.steer(ctx, psg.Steering{Job: job, Hints: hints(workloads, asks), Release: true}, to)
 	if err != nil {
 		c.steers.refund(job)
 		return err
 	}
-	c.steers.count(changed, 0)
 	c.config.Log.Info("released", "namespace", job.Namespace, "job", job.Job, "new_version", changed)
 	return c.steered(ctx, asks)
 }

@@ -16,6 +16,7 @@ const (
 	// looks whether it is.
 	goneWithin = time.Minute
 	goneLook   = 2 * time.Second
+	goneAgain  = 5 * time.Second // until the next try, when the job must not be changed
 )
 
 // noteLoss has the hints of a job looked at of which an instance was lost with
@@ -81,11 +82,15 @@ func (c *Controller) unhint(ctx context.Context, job psg.JobID, gone []psg.NodeI
 			wanted[id.Group] = psg.Hint{} // what has no place is hinted nowhere
 		}
 	}
-	changed, err := to.Steer(ctx, psg.Steering{Job: job, Hints: wanted, Gone: gone}, c.mayRegister(job))
-	if err != nil && !errors.Is(err, psg.ErrUnknown) { // a job that is gone is hinted nowhere
+	changed, err := c.steer(ctx, psg.Steering{Job: job, Hints: wanted, Gone: gone}, to)
+	switch {
+	case errors.Is(err, psg.ErrBusy): // it is no hurry, and must keep nothing that is from being done
+		c.steers.again(job, now.Add(goneAgain))
+		c.config.Log.Debug("still hinted to lost nodes", "namespace", job.Namespace, "job", job.Job, "nodes", gone, "reason", err)
+		return nil
+	case err != nil && !errors.Is(err, psg.ErrUnknown): // a job that is gone is hinted nowhere
 		return err
 	}
-	c.steers.count(changed, 0)
 	c.steers.forgetGone(job)
 	if changed {
 		c.config.Log.Info("no longer hinted to lost nodes", "namespace", job.Namespace, "job", job.Job, "nodes", gone)

@@ -99,6 +99,9 @@ func (c *Controller) wantedMoves(ctx context.Context, r psg.Rebalance) ([]wanted
 func (c *Controller) move(ctx context.Context, wanted *wantedMove, to Orchestrator) (psg.Order, error) {
 	source, from := &wanted.source, wanted.from()
 	job := source.Ask.Workload.JobID()
+	if err := c.mayRegister(job)(); err != nil {
+		return psg.Order{}, err
+	}
 	record := c.newRecord([]psg.AskStatus{*source}, false)
 	room, err := c.destination(ctx, wanted)
 	if err != nil {
@@ -113,11 +116,10 @@ func (c *Controller) move(ctx context.Context, wanted *wantedMove, to Orchestrat
 	}
 	workloads, asks := c.job(job)
 	asks = without(asks, legs)
-	changed, err := to.Steer(ctx, psg.Steering{Job: job, Hints: hints(workloads, asks)}, c.mayRegister(job))
+	changed, err := c.steer(ctx, psg.Steering{Job: job, Hints: hints(workloads, asks)}, to)
 	if err != nil && !errors.Is(err, psg.ErrUnknown) {
 		return abort(err)
 	}
-	c.steers.count(changed, 0)
 	held, _ := c.Ask(room.Ask.ID)
 	if held.Placement == nil {
 		return abort(fmt.Errorf("the room on %s is lost: %w", room.Node, psg.ErrBusy))
@@ -131,7 +133,7 @@ func (c *Controller) move(ctx context.Context, wanted *wantedMove, to Orchestrat
 	if err := to.Stop(ctx, source.Ask.Alloc); err != nil {
 		return abort(err)
 	}
-	c.steers.count(false, 1)
+	c.steers.stops(1)
 	record.wrote(changed, 1)
 	record.settle()
 	c.steers.record(record, legs)

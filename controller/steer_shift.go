@@ -51,6 +51,9 @@ func startsFirst(w *psg.Workload) bool {
 // shift begins to move the instances that a group has on a node. On an error all
 // of them stay.
 func (c *Controller) shift(ctx context.Context, w *psg.Workload, moves []wantedMove, to Orchestrator) ([]psg.Order, error) {
+	if err := c.mayRegister(w.ID.JobID())(); err != nil {
+		return nil, err
+	}
 	s := &shift{workload: w.ID, from: moves[0].from(), until: time.Now().Add(healthyWithin(w))}
 	sources := make([]psg.AskStatus, len(moves))
 	for i := range moves {
@@ -62,7 +65,6 @@ func (c *Controller) shift(ctx context.Context, w *psg.Workload, moves []wantedM
 		return nil, errors.Join(err, c.undo(ctx, s.legs, "the move was given up"))
 	}
 	s.record.wrote(changed, 0)
-	c.steers.count(changed, 0)
 	c.steers.record(s.record, s.legs)
 	c.steers.begin(w.ID.JobID(), s, time.Now().Add(shiftPoll))
 	c.config.Log.Info("moving, others first", "workload", w.ID, "from", s.from, "moves", len(moves), "new_version", changed)
@@ -94,10 +96,10 @@ func (c *Controller) register(ctx context.Context, s *shift, moves []wantedMove,
 	job := s.workload.JobID()
 	workloads, asks := c.job(job)
 	asks = without(asks, s.legs)
-	changed, err := to.Steer(ctx, psg.Steering{
+	changed, err := c.steer(ctx, psg.Steering{
 		Job: job, Hints: hints(workloads, asks),
 		Shifts: map[string]psg.Shift{s.workload.Group: {From: s.from, Moves: len(s.legs)}},
-	}, c.mayRegister(job))
+	}, to)
 	if err != nil {
 		return false, err
 	}
@@ -219,11 +221,10 @@ func (c *Controller) steady(ctx context.Context, s *shift, why string, to Orches
 	if wanted[s.workload.Group] == nil {
 		wanted[s.workload.Group] = psg.Hint{}
 	}
-	changed, err := to.Steer(ctx, psg.Steering{Job: job, Hints: wanted, Abandon: why != ""}, c.mayRegister(job))
+	changed, err := c.steer(ctx, psg.Steering{Job: job, Hints: wanted, Abandon: why != ""}, to)
 	if err != nil && !errors.Is(err, psg.ErrUnknown) {
 		return err
 	}
-	c.steers.count(changed, 0)
 	c.steers.end(job)
 	s.record.wrote(changed, 0)
 	s.record.settle()

@@ -13,6 +13,9 @@ import (
 // guide reserves where the strays are planned, hints the job there, and
 // stops those that still are strays, for Nomad to start others in their place.
 func (c *Controller) guide(ctx context.Context, job psg.JobID, strays []psg.AskStatus, to Orchestrator) error {
+	if err := c.mayRegister(job)(); err != nil {
+		return err
+	}
 	if !c.steers.spend(job, time.Now()) {
 		return fmt.Errorf("%d changes of the job within %v: %w", maxStages, stageEvery, psg.ErrBusy)
 	}
@@ -32,12 +35,11 @@ func (c *Controller) guide(ctx context.Context, job psg.JobID, strays []psg.AskS
 		return err
 	}
 	workloads, asks := c.job(job)
-	changed, err := to.Steer(ctx, psg.Steering{Job: job, Hints: hints(workloads, asks), Supersede: true}, c.mayRegister(job))
+	changed, err := c.steer(ctx, psg.Steering{Job: job, Hints: hints(workloads, asks), Supersede: true}, to)
 	if err != nil && !errors.Is(err, psg.ErrUnknown) { // without a hint it may still come out elsewhere
 		c.steers.refund(job)
 		return err
 	}
-	c.steers.count(changed, 0)
 	if err := c.steered(ctx, asks); err != nil {
 		return err
 	}
@@ -45,7 +47,7 @@ func (c *Controller) guide(ctx context.Context, job psg.JobID, strays []psg.AskS
 	if err != nil {
 		return err
 	}
-	c.steers.count(false, stopped)
+	c.steers.stops(stopped)
 	if stopped > 0 {
 		c.steers.again(job, time.Now().Add(stopWithin))
 	}

@@ -42,6 +42,10 @@ type steerJob struct {
 	lost   time.Time     // when the last of them was
 	rest   time.Duration // how long its instances do not move after a shift was given up
 	still  time.Time     // until when
+
+	waits   time.Time // since when a change of it waits for what starts
+	asked   time.Time // when it was last asked whether it still does
+	patient bool      // it has not been said that it no longer does
 }
 
 // SteerFigures counts what steering has cost since this controller started.
@@ -174,7 +178,7 @@ func (s *steers) due(now time.Time) []psg.JobID {
 		switch {
 		case !job.due.IsZero() && !job.due.After(now):
 			ids = append(ids, id)
-		case job.due.IsZero() && len(job.recent(now)) == 0 && len(job.gone) == 0 && s.shifts[id] == nil && job.still.Add(restMax).Before(now):
+		case s.shifts[id] == nil && job.idle(now):
 			delete(s.jobs, id)
 		}
 	}
@@ -185,6 +189,11 @@ func (s *steers) due(now time.Time) []psg.JobID {
 		s.jobs[id].due, s.jobs[id].first = time.Time{}, time.Time{}
 	}
 	return ids
+}
+
+// idle reports whether there is nothing to do for a job, nor to know of it.
+func (j *steerJob) idle(now time.Time) bool {
+	return j.due.IsZero() && len(j.recent(now)) == 0 && len(j.gone) == 0 && j.still.Add(restMax).Before(now) && j.forgotten(now)
 }
 
 // done says how attending to a job went: after a failure it is tried again,
@@ -225,11 +234,12 @@ func (s *steers) spend(id psg.JobID, now time.Time) bool {
 	return true
 }
 
-// again has a job looked at once more later, whether or not there is news of it.
+// again has a job looked at once more then, if not before, whether or not there is
+// news of it.
 func (s *steers) again(id psg.JobID, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if job := s.jobs[id]; job != nil && job.due.IsZero() {
+	if job := s.jobs[id]; job != nil && (job.due.IsZero() || at.Before(job.due)) {
 		job.due = at
 	}
 }
@@ -243,13 +253,11 @@ func (s *steers) refund(id psg.JobID) {
 	}
 }
 
-func (s *steers) count(changed bool, stops int) {
+// stops counts allocations that were stopped.
+func (s *steers) stops(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if changed {
-		s.figures.Versions++
-	}
-	s.figures.Stops += stops
+	s.figures.Stops += n
 }
 
 // job returns a job's workloads and asks as committed.
