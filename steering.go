@@ -64,6 +64,14 @@ type Rebalance struct {
 type Rebalanced struct {
 	Orders   []Order `json:"orders"`   // moves that were begun: a Steer starts elsewhere first, a Stop here
 	Finished []Move  `json:"finished"` // moves off the node that ended lately, oldest first
+	Stays    []Stay  `json:"stays"`    // what is to leave and was not begun to move, by workload and allocation
+}
+
+// Stay is why an instance that is to leave a node does not just now.
+type Stay struct {
+	Workload WorkloadID `json:"workload"`
+	Alloc    AllocID    `json:"alloc"`
+	Reason   string     `json:"reason"`
 }
 
 // Move is what one move of an instance came to.
@@ -76,7 +84,7 @@ type Move struct {
 	Shift     bool          `json:"shift"`    // the successor was started first
 	Gap       time.Duration `json:"gap_ns"`   // neither of the two ran
 	Versions  int           `json:"versions"` // job versions written for it and those that moved with it
-	Writes    int           `json:"writes"`   // writes asked of the orchestrator, likewise
+	Writes    int           `json:"writes"`   // write requests to the orchestrator, likewise; each is several entries of its log
 	Together  int           `json:"together"` // moves that share them, this one included
 	GivenUp   string        `json:"given_up,omitempty"`
 	At        time.Time     `json:"at"` // when it ended

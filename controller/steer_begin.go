@@ -19,7 +19,8 @@ func alike(moves []wantedMove) []wantedMove {
 	return moves
 }
 
-// beginAll begins moves, group by group, at most so many; 0 means a few.
+// beginAll begins moves, group by group, at most so many; 0 means a few. In those
+// that it does not begin it says why.
 func (c *Controller) beginAll(ctx context.Context, moves []wantedMove, most int, to Orchestrator) ([]psg.Order, error) {
 	limit, alone := min(most, maxMoves), min(most, maxMoves)
 	if most <= 0 {
@@ -35,6 +36,7 @@ func (c *Controller) beginAll(ctx context.Context, moves []wantedMove, most int,
 		}
 		orders, err := c.begin(ctx, together, left, to)
 		begun = append(begun, orders...)
+		notBegun(together, orders, err)
 		switch {
 		case err == nil:
 		case errors.Is(err, psg.ErrBusy), errors.Is(err, psg.ErrInvalid):
@@ -42,6 +44,9 @@ func (c *Controller) beginAll(ctx context.Context, moves []wantedMove, most int,
 		default:
 			return begun, err
 		}
+	}
+	for i := range moves {
+		moves[i].stays = fmt.Sprintf("as many moves as may be begun at once were: %d", limit)
 	}
 	return begun, nil
 }
@@ -75,7 +80,11 @@ func (c *Controller) begin(ctx context.Context, moves []wantedMove, left allowan
 	}
 	var orders []psg.Order
 	for i := range moves {
-		if len(orders) == left.now || !c.spares(id) {
+		if len(orders) == left.now {
+			break
+		}
+		if !c.spares(id) {
+			moves[i].stays = fmt.Sprintf("no more of the group's instances may be down now than are: of %d at most %d may", workload.Count, allowedDown(workload))
 			break
 		}
 		order, err := c.move(ctx, &moves[i], to)

@@ -38,7 +38,7 @@ func (c *Controller) improvements(ctx context.Context, r psg.Rebalance) ([]wante
 	for _, m := range found.Moves {
 		at := slices.IndexFunc(sources, func(s psg.AskStatus) bool { return s.Ask.ID == m.Placement.Ask.ID })
 		if at >= 0 && m.From == r.Node {
-			moves = append(moves, wantedMove{sources[at], []psg.NodeID{m.Placement.Node}})
+			moves = append(moves, wantedMove{source: sources[at], to: []psg.NodeID{m.Placement.Node}})
 		}
 	}
 	slices.SortStableFunc(moves, func(a, b wantedMove) int { return a.source.Ask.Workload.Compare(b.source.Ask.Workload) })

@@ -33,7 +33,7 @@ const (
 // are healthy; a group's instances on the node then move together, or, where they
 // are more than were asked for, in the other order if it allows that. Those that
 // nobody has bounded may be more than the usual few. It ends in time, with what it
-// has begun until then.
+// has begun until then: neither that nor a caller who leaves interrupts a move.
 //
 // What Nomad places by itself, what runs on every node, and what policy protects
 // stays. Moves are not counted against the stages of a job: nothing moves
@@ -62,6 +62,7 @@ func (c *Controller) Rebalance(ctx context.Context, r psg.Rebalance) (psg.Rebala
 	}
 	out := psg.Rebalanced{Finished: c.steers.finishedFrom(r.Node)}
 	out.Orders, err = c.beginAll(within, moves, r.Max, to)
+	out.Stays = c.stays(ctx, r, moves)
 	if within.Err() != nil && ctx.Err() == nil {
 		c.config.Log.Warn("moves begun as far as there was time", "node", r.Node, "moves", len(out.Orders))
 		return out, nil
@@ -73,6 +74,7 @@ func (c *Controller) Rebalance(ctx context.Context, r psg.Rebalance) (psg.Rebala
 type wantedMove struct {
 	source psg.AskStatus
 	to     []psg.NodeID // the nodes to try, the best first
+	stays  string       // why it was not begun
 }
 
 func (m *wantedMove) from() psg.NodeID { return m.source.Placement.Node }
@@ -90,7 +92,7 @@ func (c *Controller) wantedMoves(ctx context.Context, r psg.Rebalance) ([]wanted
 	roomiest := c.roomiest(r.Node)
 	moves := make([]wantedMove, len(sources))
 	for i := range sources {
-		moves[i] = wantedMove{sources[i], roomiest}
+		moves[i] = wantedMove{source: sources[i], to: roomiest}
 	}
 	return moves, nil
 }
@@ -108,6 +110,8 @@ func (c *Controller) move(ctx context.Context, wanted *wantedMove, to Orchestrat
 		return psg.Order{}, err
 	}
 	legs := []leg{{source.Ask.ID, room.Ask.ID, room.Node}}
+	ctx, cancel := uninterrupted(ctx)
+	defer cancel()
 	abort := func(cause error) (psg.Order, error) {
 		return psg.Order{}, errors.Join(cause, c.undo(ctx, legs, "the move was given up"))
 	}

@@ -120,9 +120,9 @@ func (c *Controller) finish(ctx context.Context, now time.Time) error {
 	var told []psg.Delta
 	for _, m := range ended {
 		c.config.Log.Info("move ended", "workload", m.Workload, "alloc", m.Alloc, "successor", m.Successor, "from", m.From, "to", m.To,
-			"gap", m.Gap, "versions", m.Versions, "writes", m.Writes, "together", m.Together, "given_up", m.GivenUp)
+			"gap", m.Gap, "versions", m.Versions, "write_requests", m.Writes, "together", m.Together, "given_up", m.GivenUp)
 		if m.Successor != "" {
-			why := fmt.Sprintf("moved here from %s in place of %.8s: gap %v, %d job versions and %d writes for %d moves",
+			why := fmt.Sprintf("moved here from %s in place of %.8s: gap %v, %d job versions and %d write requests for %d moves",
 				m.From, m.Alloc, m.Gap.Round(time.Millisecond), m.Versions, m.Writes, m.Together)
 			told = append(told, psg.Moved{Ask: psg.RequestID(m.Successor), State: psg.Running, Reason: why, At: now})
 		}

@@ -62,6 +62,8 @@ func (c *Controller) shift(ctx context.Context, w *psg.Workload, moves []wantedM
 	s.record = c.newRecord(sources, true)
 	changed, err := c.register(ctx, s, moves, to)
 	if err != nil {
+		ctx, cancel := uninterrupted(ctx)
+		defer cancel()
 		return nil, errors.Join(err, c.undo(ctx, s.legs, "the move was given up"))
 	}
 	s.record.wrote(changed, 0)
@@ -87,6 +89,8 @@ func (c *Controller) register(ctx context.Context, s *shift, moves []wantedMove,
 		}
 		s.legs = append(s.legs, leg{moves[i].source.Ask.ID, room.Ask.ID, room.Node})
 	}
+	ctx, cancel := uninterrupted(ctx)
+	defer cancel()
 	for i := range moves {
 		why := fmt.Sprintf("moves to %s: another is started there first", s.legs[i].to)
 		if err := c.moving(ctx, &moves[i].source, why); err != nil {

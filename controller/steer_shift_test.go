@@ -188,7 +188,7 @@ func TestRebalance_TellsWhatAMoveCameTo(t *testing.T) {
 	if len(ended) != 1 || ended[0].Successor != "w4" || ended[0].Gap != 400*time.Millisecond || ended[0].Versions != 1 || ended[0].Writes != 2 {
 		t.Errorf("finished %+v", ended)
 	}
-	if status, _ := w.Ask("w4"); !strings.Contains(status.Reason, "gap 400ms, 1 job versions and 2 writes") {
+	if status, _ := w.Ask("w4"); !strings.Contains(status.Reason, "gap 400ms, 1 job versions and 2 write requests") {
 		t.Errorf("the successor's reason is %q", status.Reason)
 	}
 	if f := w.Figures(); f.Moves != 1 || f.Gap != 400*time.Millisecond {

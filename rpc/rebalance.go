@@ -41,5 +41,8 @@ func (s *Server) RebalanceNode(ctx context.Context, request *psgv1.RebalanceNode
 	if response.Finished, err = wire.Each(done.Finished, wire.MoveToProto); err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
+	if response.Stays, err = wire.Each(done.Stays, wire.StayToProto); err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
 	return response, nil
 }

@@ -24,6 +24,7 @@ func (m *mover) Rebalance(_ context.Context, r psg.Rebalance) (psg.Rebalanced, e
 	return psg.Rebalanced{
 		Orders:   []psg.Order{{Kind: psg.Stop, Epoch: 3, Alloc: "a1", Node: "n2"}},
 		Finished: []psg.Move{{Alloc: "a0", Successor: "a9", From: "n1", Gap: time.Second, Versions: 2, At: time.Unix(7, 0)}},
+		Stays:    []psg.Stay{{Workload: psg.WorkloadID{Namespace: "ml", Job: "web", Group: "g"}, Alloc: "a2", Reason: "no room"}},
 	}, nil
 }
 
@@ -41,6 +42,9 @@ func TestRebalanceNode_SaysWhatIsBegunAndWhatHasEnded(t *testing.T) {
 		ended := answer.GetFinished()
 		if len(ended) != 1 || ended[0].GetSuccessor() != "a9" || ended[0].GetGap().AsDuration() != time.Second || ended[0].GetVersions() != 2 {
 			t.Errorf("finished %v", ended)
+		}
+		if left := answer.GetStays(); len(left) != 1 || left[0].GetWorkload().GetJob() != "web" || left[0].GetAlloc() != "a2" || left[0].GetReason() != "no room" {
+			t.Errorf("stays %v", left)
 		}
 	}
 	if _, err := NewServer(nil, nil).Moving(&mover{}).RebalanceNode(t.Context(), &psgv1.RebalanceNodeRequest{Node: "n9"}); status.Code(err) != codes.NotFound {

@@ -13,7 +13,7 @@ import (
 	"github.com/psgrid/psg"
 )
 
-var down = fmt.Errorf("no controller: %w", psg.ErrUnavailable)
+var errDown = fmt.Errorf("no controller: %w", psg.ErrUnavailable)
 
 // writes are those that PSG has a say in, each with a body.
 func writes(job string) map[string]string {
@@ -53,7 +53,7 @@ func TestProxy_LeavesAloneWhatIsOutside(t *testing.T) {
 		config func(*ProxyConfig)
 	}{
 		"the proxy's list":                       {&planner{reject: "everything"}, listed},
-		"the proxy's list, controllers away":     {&planner{err: down}, listed},
+		"the proxy's list, controllers away":     {&planner{err: errDown}, listed},
 		"the controllers' list":                  {&planner{places: []string{"ml"}, reject: "everything"}, told},
 		"verdicts of controllers without a list": {&planner{outside: true}, told},
 	} {
@@ -98,7 +98,7 @@ func TestProxy_LeavesAloneWhatItDoesNotManage(t *testing.T) {
 	zip.Close()
 	for name, job := range odd() {
 		if name != "a held one" {
-			b := newBehind(t, &planner{err: down}, true)
+			b := newBehind(t, &planner{err: errDown}, true)
 			body := strings.ReplaceAll(job, `"Driver":"psg"`, `"Driver":"exec"`)
 			b.stored = bare(strings.ReplaceAll(managedJob(""), `"Driver":"psg"`, `"Driver":"exec"`))
 			for path, body := range writes(body) {
@@ -108,7 +108,7 @@ func TestProxy_LeavesAloneWhatItDoesNotManage(t *testing.T) {
 			}
 		}
 	}
-	b := newBehind(t, &planner{err: down}, true)
+	b := newBehind(t, &planner{err: errDown}, true)
 	for name, body := range map[string]string{
 		"compressed": zipped.String(), "no JSON": "{", "nothing": "", "a wrong type": managedJob(`,"TaskGroups":7`), "no ID": `{"Job":{"TaskGroups":[{"Tasks":[{"Driver":"psg"}]}]}}`,
 	} {
@@ -167,7 +167,7 @@ func TestProxy_RegistersTheSameWhetherAControllerAnswersOrNot(t *testing.T) {
 		b := newBehind(t, plans, false)
 		b.config(func(c *ProxyConfig) { c.Namespaces = one.fixed })
 		b.put(t, one.path, managedJob(""))
-		plans.err = down
+		plans.err = errDown
 		b.serves.scope.next = time.Time{}
 		b.put(t, one.path, managedJob(""))
 		if b.bodies[0] != b.bodies[1] {
@@ -177,7 +177,7 @@ func TestProxy_RegistersTheSameWhetherAControllerAnswersOrNot(t *testing.T) {
 }
 
 func TestProxy_KnowsNotWhereControllersPlaceJobs(t *testing.T) {
-	plans := &planner{err: down, hint: psg.Hint{"n1": 2}}
+	plans := &planner{err: errDown, hint: psg.Hint{"n1": 2}}
 	b := newBehind(t, plans, false)
 	code, answer := b.put(t, "/v1/jobs", managedJob(""))
 	if code != http.StatusOK || b.bodies[0] != managedJob("") || !strings.Contains(answer, "not known whether jobs are placed") {

@@ -192,7 +192,7 @@ func TestProxy_Refuses(t *testing.T) {
 		say     string
 	}{
 		"what policy rejects":        {&planner{reject: "not on a Friday"}, managedJob(""), 400, "PSG refuses the job: 1 error occurred:\n\t* group \"g\": policy test: not on a Friday"},
-		"what nobody can judge":      {&planner{err: down}, managedJob(""), 503, "no controller"},
+		"what nobody can judge":      {&planner{err: errDown}, managedJob(""), 503, "no controller"},
 		"a stanza that means naught": {&planner{}, strings.Replace(managedJob(""), `"count":1`, `"cuont":1`, 1), 400, "cuont"},
 		"more than there can be":     {&planner{}, strings.Repeat(" ", maxInput) + managedJob(""), 413, "too large"},
 	} {

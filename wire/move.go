@@ -11,6 +11,13 @@ func MoveToProto(m psg.Move) (*psgv1.Move, error) { return convert(m, putMove) }
 // MoveFromProto converts it back; a nil one is missing.
 func MoveFromProto(m *psgv1.Move) (psg.Move, error) { return convertPart(m, "move", getMove) }
 
+// StayToProto converts why an instance stays.
+func StayToProto(s psg.Stay) (*psgv1.Stay, error) { return convert(s, putStay) }
+
+func putStay(_ *coder, s psg.Stay) *psgv1.Stay {
+	return &psgv1.Stay{Workload: putWorkloadID(s.Workload), Alloc: string(s.Alloc), Reason: s.Reason}
+}
+
 func putMove(c *coder, m psg.Move) *psgv1.Move {
 	return &psgv1.Move{
 		Workload: putWorkloadID(m.Workload), Alloc: string(m.Alloc), Successor: string(m.Successor),

@@ -58,8 +58,8 @@ func TestAddress_AsksWhoeverLeadsAndShowsTheToken(t *testing.T) {
 	}
 	var shown bytes.Buffer
 	m := mover{c: &command{stdout: &shown}, at: at, node: "n1", begun: map[psg.AllocID]bool{}}
-	if answer, err := m.ask(t.Context()); err != nil || answer.On != 3 {
-		t.Errorf("rebalance %+v, %v", answer, err)
+	if err := m.ask(t.Context()); err != nil || m.last.On != 3 {
+		t.Errorf("rebalance %+v, %v", m.last, err)
 	}
 	if strings.Contains(shown.String(), "\x1b") || !strings.HasPrefix(shown.String(), "a") {
 		t.Errorf("shown as %q", &shown)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -62,7 +63,7 @@ func nodeRebalanceCommand() *command {
 	var empty bool
 	var most int
 	return &command{
-		name: "node rebalance", args: "[-empty] [-wait DURATION] [-json | -t TEMPLATE] NODE",
+		name: "node rebalance", args: "[-empty] [-max N] [-wait DURATION] [-json | -t TEMPLATE] NODE",
 		ids:      nodeIDs,
 		synopsis: "Move what PSG places on a node to better ones, or all of it away",
 		help: `
@@ -71,8 +72,10 @@ another by the scores of placement; with -empty all of them. As many move at a
 time as their groups can spare: never fewer run than count less
 migrate.max_parallel, one when there is no migrate block, and less what the
 stanza's disruption block says. Where the group allows it another is started
-first. What has nowhere to go stays. Prints each move, and what it came to: the
-time in which neither of the two ran, the job versions and the writes to Nomad.
+first. Prints each move, and what it came to: the time in which neither of the two
+ran, the job versions, and the requests to Nomad that write, each of which is
+several entries of its log. Then what stays, and why. What has begun when -wait is
+over, or when the command is interrupted, goes on without it.
 
 To empty a node, mark it ineligible in Nomad first (nomad node eligibility
 -disable), or new work may come.`,
@@ -80,8 +83,8 @@ To empty a node, mark it ineligible in Nomad first (nomad node eligibility
 			at.define(flags)
 			out.define(flags)
 			flags.BoolVar(&empty, "empty", false, "move everything away")
-			flags.IntVar(&most, "max", 0, "most `moves` begun at once; 0 means a few")
-			flags.DurationVar(&wait, "wait", 5*time.Minute, "`time` to go on for; 0 begins what can be begun now")
+			flags.IntVar(&most, "max", 0, "most moves, `N`, begun at once; 0 means a few")
+			flags.DurationVar(&wait, "wait", 5*time.Minute, "`time` to go on beginning moves for; 0 begins what can be begun now")
 		},
 		run: func(c *command, args []string) error {
 			if len(args) != 1 {
@@ -108,41 +111,43 @@ type mover struct {
 	at   address
 	node psg.NodeID
 	body rebalanceBody
+	look time.Duration // between two requests; default 1 s
 
-	begun map[psg.AllocID]bool // and not ended yet
-	ended []psg.Move
+	begun    map[psg.AllocID]bool // and not ended yet
+	ended    []psg.Move
+	answered bool
+	last     rebalanced // the last answer
 }
 
 func (m *mover) run(wait time.Duration) error {
-	ctx, cancel := context.WithTimeout(m.c.ctx, max(wait, 30*time.Second))
-	defer cancel()
 	m.begun = map[psg.AllocID]bool{}
-	again := time.NewTicker(time.Second)
+	again := time.NewTicker(cmp.Or(m.look, time.Second))
 	defer again.Stop()
 	for began := time.Now(); ; {
-		answer, err := m.ask(ctx)
-		busy := errors.Is(err, psg.ErrBusy)
-		if err != nil && !busy || busy && time.Since(began) >= wait {
-			return err
-		}
-		rests := len(answer.Orders) == 0 && len(m.begun) == 0
-		done := !busy && rests && (!m.body.Empty || answer.On == 0)
-		if done || time.Since(began) >= wait {
-			return m.conclude(answer.On, done || wait == 0)
+		err := m.ask(m.c.ctx)
+		// Others may be moved, or another controller may be about to lead.
+		passing := errors.Is(err, psg.ErrBusy) || m.answered && errors.Is(err, psg.ErrUnavailable)
+		over := time.Since(began) >= wait
+		rests := err == nil && len(m.last.Orders) == 0 && len(m.begun) == 0
+		done := rests && (!m.body.Empty || m.last.On == 0)
+		if err != nil && !passing || done || over {
+			return m.conclude(err, done || wait == 0)
 		}
 		select {
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-m.c.ctx.Done():
+			return m.conclude(m.c.ctx.Err(), false)
 		case <-again.C:
 		}
 	}
 }
 
 // ask begins what can be begun, and takes in what has ended since.
-func (m *mover) ask(ctx context.Context) (answer rebalanced, err error) {
+func (m *mover) ask(ctx context.Context) error {
+	var answer rebalanced
 	if err := m.at.ask(ctx, moveWithin, nodePath(m.node, "rebalance"), m.body, &answer); err != nil {
-		return answer, err
+		return err
 	}
+	m.last, m.answered = answer, true
 	for _, order := range answer.Orders {
 		m.begun[order.Alloc] = true
 		if m.out.people() {
@@ -155,36 +160,57 @@ func (m *mover) ask(ctx context.Context) (answer rebalanced, err error) {
 			m.ended = append(m.ended, move)
 		}
 	}
-	return answer, nil
+	return nil
 }
 
-// conclude prints what came of it. It is a no when the node was to be empty and
-// is not, or moves have yet to end.
-func (m *mover) conclude(on int, well bool) error {
-	type conclusion struct {
-		Moves []psg.Move `json:"moves"`
-		Open  int        `json:"open"` // begun, and not seen to end
-		On    int        `json:"on"`
+// conclusion is what has come of moves.
+type conclusion struct {
+	Moves []psg.Move `json:"moves"`
+	Open  int        `json:"open"`  // begun, and not seen to end
+	On    int        `json:"on"`    // left on the node
+	Stays []psg.Stay `json:"stays"` // of those, what was not begun to move, and why
+}
+
+// conclude prints what has come of it, also when it ends with an error, unless
+// nothing has. It is a no when the node was to be empty and is not, or moves have
+// yet to end.
+func (m *mover) conclude(failed error, well bool) error {
+	if !m.answered {
+		return failed
 	}
-	if m.ended == nil {
-		m.ended = []psg.Move{}
-	}
-	value := conclusion{m.ended, len(m.begun), on}
-	err := m.out.print(m.c.stdout, value, func(w io.Writer) error {
-		p := &printer{w: w}
-		for _, move := range m.ended {
-			if move.GivenUp != "" {
-				p.line("%.8s stays: %s", move.Alloc, move.GivenUp)
-				continue
-			}
-			p.line("%.8s is now %.8s on %s: gap %v, %d job versions and %d writes for %d moves", move.Alloc, move.Successor, move.To,
-				move.Gap.Round(time.Millisecond), move.Versions, move.Writes, move.Together)
-		}
-		p.line("%d moved, %d not seen to end, %d left on the node", len(m.ended), len(m.begun), on)
-		return p.err
-	})
-	if err == nil && !well {
+	value := conclusion{append([]psg.Move{}, m.ended...), len(m.begun), m.last.On, append([]psg.Stay{}, m.last.Stays...)}
+	err := m.out.print(m.c.stdout, value, value.show)
+	switch {
+	case failed != nil:
+		return errors.Join(failed, err)
+	case err == nil && !well:
 		return errNo
 	}
 	return err
+}
+
+func (v conclusion) show(w io.Writer) error {
+	p, moved := &printer{w: w}, 0
+	for _, move := range v.Moves {
+		if move.GivenUp != "" {
+			p.line("%.8s stays: %s", move.Alloc, move.GivenUp)
+			continue
+		}
+		moved++
+		p.line("%.8s is now %.8s on %s: gap %v; %s and %s for %s", move.Alloc, move.Successor, move.To, move.Gap.Round(time.Millisecond),
+			several(move.Versions, "job version"), several(move.Writes, "write request"), several(move.Together, "move"))
+	}
+	for _, stay := range v.Stays {
+		p.line("%.8s of %s stays: %s", stay.Alloc, stay.Workload, stay.Reason)
+	}
+	p.line("%d moved, %d given up, %d not seen to end, %d left on the node", moved, len(v.Moves)-moved, v.Open, v.On)
+	return p.err
+}
+
+// several is a number of things.
+func several(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }

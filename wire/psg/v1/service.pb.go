@@ -216,7 +216,9 @@ type RebalanceNodeResponse struct {
 	// instance first, a stop ends one for another to start.
 	Orders []*Order `protobuf:"bytes,1,rep,name=orders,proto3" json:"orders,omitempty"`
 	// Moves off the node that ended lately, oldest first.
-	Finished      []*Move `protobuf:"bytes,2,rep,name=finished,proto3" json:"finished,omitempty"`
+	Finished []*Move `protobuf:"bytes,2,rep,name=finished,proto3" json:"finished,omitempty"`
+	// What is to leave and was not begun to move, by workload and allocation.
+	Stays         []*Stay `protobuf:"bytes,3,rep,name=stays,proto3" json:"stays,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -265,6 +267,77 @@ func (x *RebalanceNodeResponse) GetFinished() []*Move {
 	return nil
 }
 
+func (x *RebalanceNodeResponse) GetStays() []*Stay {
+	if x != nil {
+		return x.Stays
+	}
+	return nil
+}
+
+// Stay is why an instance that is to leave a node does not just now.
+type Stay struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it is an instance of.
+	Workload *WorkloadID `protobuf:"bytes,1,opt,name=workload,proto3" json:"workload,omitempty"`
+	// Allocation that stays.
+	Alloc string `protobuf:"bytes,2,opt,name=alloc,proto3" json:"alloc,omitempty"`
+	// Why.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Stay) Reset() {
+	*x = Stay{}
+	mi := &file_psg_v1_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Stay) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Stay) ProtoMessage() {}
+
+func (x *Stay) ProtoReflect() protoreflect.Message {
+	mi := &file_psg_v1_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Stay.ProtoReflect.Descriptor instead.
+func (*Stay) Descriptor() ([]byte, []int) {
+	return file_psg_v1_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Stay) GetWorkload() *WorkloadID {
+	if x != nil {
+		return x.Workload
+	}
+	return nil
+}
+
+func (x *Stay) GetAlloc() string {
+	if x != nil {
+		return x.Alloc
+	}
+	return ""
+}
+
+func (x *Stay) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // Move is what one move of an instance came to.
 type Move struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -284,7 +357,8 @@ type Move struct {
 	Gap *durationpb.Duration `protobuf:"bytes,7,opt,name=gap,proto3" json:"gap,omitempty"`
 	// Job versions written for it and those that moved with it.
 	Versions uint32 `protobuf:"varint,8,opt,name=versions,proto3" json:"versions,omitempty"`
-	// Writes asked of the orchestrator, likewise.
+	// Write requests to the orchestrator, likewise; each is several entries of its
+	// log.
 	Writes uint32 `protobuf:"varint,9,opt,name=writes,proto3" json:"writes,omitempty"`
 	// Moves that share them, this one included.
 	Together uint32 `protobuf:"varint,10,opt,name=together,proto3" json:"together,omitempty"`
@@ -298,7 +372,7 @@ type Move struct {
 
 func (x *Move) Reset() {
 	*x = Move{}
-	mi := &file_psg_v1_service_proto_msgTypes[4]
+	mi := &file_psg_v1_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -310,7 +384,7 @@ func (x *Move) String() string {
 func (*Move) ProtoMessage() {}
 
 func (x *Move) ProtoReflect() protoreflect.Message {
-	mi := &file_psg_v1_service_proto_msgTypes[4]
+	mi := &file_psg_v1_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -323,7 +397,7 @@ func (x *Move) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Move.ProtoReflect.Descriptor instead.
 func (*Move) Descriptor() ([]byte, []int) {
-	return file_psg_v1_service_proto_rawDescGZIP(), []int{4}
+	return file_psg_v1_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Move) GetWorkload() *WorkloadID {
@@ -425,7 +499,7 @@ type PreemptRequest struct {
 
 func (x *PreemptRequest) Reset() {
 	*x = PreemptRequest{}
-	mi := &file_psg_v1_service_proto_msgTypes[5]
+	mi := &file_psg_v1_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -437,7 +511,7 @@ func (x *PreemptRequest) String() string {
 func (*PreemptRequest) ProtoMessage() {}
 
 func (x *PreemptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_psg_v1_service_proto_msgTypes[5]
+	mi := &file_psg_v1_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -450,7 +524,7 @@ func (x *PreemptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptRequest.ProtoReflect.Descriptor instead.
 func (*PreemptRequest) Descriptor() ([]byte, []int) {
-	return file_psg_v1_service_proto_rawDescGZIP(), []int{5}
+	return file_psg_v1_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PreemptRequest) GetAsk() string {
@@ -489,7 +563,7 @@ type PreemptResponse struct {
 
 func (x *PreemptResponse) Reset() {
 	*x = PreemptResponse{}
-	mi := &file_psg_v1_service_proto_msgTypes[6]
+	mi := &file_psg_v1_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -501,7 +575,7 @@ func (x *PreemptResponse) String() string {
 func (*PreemptResponse) ProtoMessage() {}
 
 func (x *PreemptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_psg_v1_service_proto_msgTypes[6]
+	mi := &file_psg_v1_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -514,7 +588,7 @@ func (x *PreemptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptResponse.ProtoReflect.Descriptor instead.
 func (*PreemptResponse) Descriptor() ([]byte, []int) {
-	return file_psg_v1_service_proto_rawDescGZIP(), []int{6}
+	return file_psg_v1_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PreemptResponse) GetVictims() []string {
@@ -565,7 +639,7 @@ type ReserveResourcesRequest struct {
 
 func (x *ReserveResourcesRequest) Reset() {
 	*x = ReserveResourcesRequest{}
-	mi := &file_psg_v1_service_proto_msgTypes[7]
+	mi := &file_psg_v1_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -577,7 +651,7 @@ func (x *ReserveResourcesRequest) String() string {
 func (*ReserveResourcesRequest) ProtoMessage() {}
 
 func (x *ReserveResourcesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_psg_v1_service_proto_msgTypes[7]
+	mi := &file_psg_v1_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -590,7 +664,7 @@ func (x *ReserveResourcesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveResourcesRequest.ProtoReflect.Descriptor instead.
 func (*ReserveResourcesRequest) Descriptor() ([]byte, []int) {
-	return file_psg_v1_service_proto_rawDescGZIP(), []int{7}
+	return file_psg_v1_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ReserveResourcesRequest) GetRequestId() string {
@@ -662,7 +736,7 @@ type ReserveResourcesResponse struct {
 
 func (x *ReserveResourcesResponse) Reset() {
 	*x = ReserveResourcesResponse{}
-	mi := &file_psg_v1_service_proto_msgTypes[8]
+	mi := &file_psg_v1_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -674,7 +748,7 @@ func (x *ReserveResourcesResponse) String() string {
 func (*ReserveResourcesResponse) ProtoMessage() {}
 
 func (x *ReserveResourcesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_psg_v1_service_proto_msgTypes[8]
+	mi := &file_psg_v1_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -687,7 +761,7 @@ func (x *ReserveResourcesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveResourcesResponse.ProtoReflect.Descriptor instead.
 func (*ReserveResourcesResponse) Descriptor() ([]byte, []int) {
-	return file_psg_v1_service_proto_rawDescGZIP(), []int{8}
+	return file_psg_v1_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ReserveResourcesResponse) GetPlacements() []*Placement {
@@ -719,10 +793,15 @@ const file_psg_v1_service_proto_rawDesc = "" +
 	"\x14RebalanceNodeRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05empty\x18\x02 \x01(\bR\x05empty\x12\x1b\n" +
-	"\tmax_moves\x18\x03 \x01(\rR\bmaxMoves\"h\n" +
+	"\tmax_moves\x18\x03 \x01(\rR\bmaxMoves\"\x8c\x01\n" +
 	"\x15RebalanceNodeResponse\x12%\n" +
 	"\x06orders\x18\x01 \x03(\v2\r.psg.v1.OrderR\x06orders\x12(\n" +
-	"\bfinished\x18\x02 \x03(\v2\f.psg.v1.MoveR\bfinished\"\xe8\x02\n" +
+	"\bfinished\x18\x02 \x03(\v2\f.psg.v1.MoveR\bfinished\x12\"\n" +
+	"\x05stays\x18\x03 \x03(\v2\f.psg.v1.StayR\x05stays\"d\n" +
+	"\x04Stay\x12.\n" +
+	"\bworkload\x18\x01 \x01(\v2\x12.psg.v1.WorkloadIDR\bworkload\x12\x14\n" +
+	"\x05alloc\x18\x02 \x01(\tR\x05alloc\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xe8\x02\n" +
 	"\x04Move\x12.\n" +
 	"\bworkload\x18\x01 \x01(\v2\x12.psg.v1.WorkloadIDR\bworkload\x12\x14\n" +
 	"\x05alloc\x18\x02 \x01(\tR\x05alloc\x12\x1c\n" +
@@ -780,55 +859,58 @@ func file_psg_v1_service_proto_rawDescGZIP() []byte {
 	return file_psg_v1_service_proto_rawDescData
 }
 
-var file_psg_v1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_psg_v1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_psg_v1_service_proto_goTypes = []any{
 	(*PlaceWorkloadRequest)(nil),     // 0: psg.v1.PlaceWorkloadRequest
 	(*PlaceWorkloadResponse)(nil),    // 1: psg.v1.PlaceWorkloadResponse
 	(*RebalanceNodeRequest)(nil),     // 2: psg.v1.RebalanceNodeRequest
 	(*RebalanceNodeResponse)(nil),    // 3: psg.v1.RebalanceNodeResponse
-	(*Move)(nil),                     // 4: psg.v1.Move
-	(*PreemptRequest)(nil),           // 5: psg.v1.PreemptRequest
-	(*PreemptResponse)(nil),          // 6: psg.v1.PreemptResponse
-	(*ReserveResourcesRequest)(nil),  // 7: psg.v1.ReserveResourcesRequest
-	(*ReserveResourcesResponse)(nil), // 8: psg.v1.ReserveResourcesResponse
-	(*Ask)(nil),                      // 9: psg.v1.Ask
-	(*durationpb.Duration)(nil),      // 10: google.protobuf.Duration
-	(*Order)(nil),                    // 11: psg.v1.Order
-	(*WorkloadID)(nil),               // 12: psg.v1.WorkloadID
-	(*timestamppb.Timestamp)(nil),    // 13: google.protobuf.Timestamp
-	(*Refusal)(nil),                  // 14: psg.v1.Refusal
-	(*Resources)(nil),                // 15: psg.v1.Resources
-	(*Placement)(nil),                // 16: psg.v1.Placement
+	(*Stay)(nil),                     // 4: psg.v1.Stay
+	(*Move)(nil),                     // 5: psg.v1.Move
+	(*PreemptRequest)(nil),           // 6: psg.v1.PreemptRequest
+	(*PreemptResponse)(nil),          // 7: psg.v1.PreemptResponse
+	(*ReserveResourcesRequest)(nil),  // 8: psg.v1.ReserveResourcesRequest
+	(*ReserveResourcesResponse)(nil), // 9: psg.v1.ReserveResourcesResponse
+	(*Ask)(nil),                      // 10: psg.v1.Ask
+	(*durationpb.Duration)(nil),      // 11: google.protobuf.Duration
+	(*Order)(nil),                    // 12: psg.v1.Order
+	(*WorkloadID)(nil),               // 13: psg.v1.WorkloadID
+	(*timestamppb.Timestamp)(nil),    // 14: google.protobuf.Timestamp
+	(*Refusal)(nil),                  // 15: psg.v1.Refusal
+	(*Resources)(nil),                // 16: psg.v1.Resources
+	(*Placement)(nil),                // 17: psg.v1.Placement
 }
 var file_psg_v1_service_proto_depIdxs = []int32{
-	9,  // 0: psg.v1.PlaceWorkloadRequest.asks:type_name -> psg.v1.Ask
-	10, // 1: psg.v1.PlaceWorkloadRequest.wait:type_name -> google.protobuf.Duration
-	11, // 2: psg.v1.PlaceWorkloadResponse.orders:type_name -> psg.v1.Order
-	11, // 3: psg.v1.RebalanceNodeResponse.orders:type_name -> psg.v1.Order
-	4,  // 4: psg.v1.RebalanceNodeResponse.finished:type_name -> psg.v1.Move
-	12, // 5: psg.v1.Move.workload:type_name -> psg.v1.WorkloadID
-	10, // 6: psg.v1.Move.gap:type_name -> google.protobuf.Duration
-	13, // 7: psg.v1.Move.at:type_name -> google.protobuf.Timestamp
-	11, // 8: psg.v1.PreemptResponse.orders:type_name -> psg.v1.Order
-	14, // 9: psg.v1.PreemptResponse.refusal:type_name -> psg.v1.Refusal
-	12, // 10: psg.v1.ReserveResourcesRequest.workload:type_name -> psg.v1.WorkloadID
-	10, // 11: psg.v1.ReserveResourcesRequest.hold:type_name -> google.protobuf.Duration
-	15, // 12: psg.v1.ReserveResourcesRequest.request:type_name -> psg.v1.Resources
-	16, // 13: psg.v1.ReserveResourcesResponse.placements:type_name -> psg.v1.Placement
-	14, // 14: psg.v1.ReserveResourcesResponse.refusals:type_name -> psg.v1.Refusal
-	0,  // 15: psg.v1.PSGService.PlaceWorkload:input_type -> psg.v1.PlaceWorkloadRequest
-	2,  // 16: psg.v1.PSGService.RebalanceNode:input_type -> psg.v1.RebalanceNodeRequest
-	5,  // 17: psg.v1.PSGService.Preempt:input_type -> psg.v1.PreemptRequest
-	7,  // 18: psg.v1.PSGService.ReserveResources:input_type -> psg.v1.ReserveResourcesRequest
-	1,  // 19: psg.v1.PSGService.PlaceWorkload:output_type -> psg.v1.PlaceWorkloadResponse
-	3,  // 20: psg.v1.PSGService.RebalanceNode:output_type -> psg.v1.RebalanceNodeResponse
-	6,  // 21: psg.v1.PSGService.Preempt:output_type -> psg.v1.PreemptResponse
-	8,  // 22: psg.v1.PSGService.ReserveResources:output_type -> psg.v1.ReserveResourcesResponse
-	19, // [19:23] is the sub-list for method output_type
-	15, // [15:19] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	10, // 0: psg.v1.PlaceWorkloadRequest.asks:type_name -> psg.v1.Ask
+	11, // 1: psg.v1.PlaceWorkloadRequest.wait:type_name -> google.protobuf.Duration
+	12, // 2: psg.v1.PlaceWorkloadResponse.orders:type_name -> psg.v1.Order
+	12, // 3: psg.v1.RebalanceNodeResponse.orders:type_name -> psg.v1.Order
+	5,  // 4: psg.v1.RebalanceNodeResponse.finished:type_name -> psg.v1.Move
+	4,  // 5: psg.v1.RebalanceNodeResponse.stays:type_name -> psg.v1.Stay
+	13, // 6: psg.v1.Stay.workload:type_name -> psg.v1.WorkloadID
+	13, // 7: psg.v1.Move.workload:type_name -> psg.v1.WorkloadID
+	11, // 8: psg.v1.Move.gap:type_name -> google.protobuf.Duration
+	14, // 9: psg.v1.Move.at:type_name -> google.protobuf.Timestamp
+	12, // 10: psg.v1.PreemptResponse.orders:type_name -> psg.v1.Order
+	15, // 11: psg.v1.PreemptResponse.refusal:type_name -> psg.v1.Refusal
+	13, // 12: psg.v1.ReserveResourcesRequest.workload:type_name -> psg.v1.WorkloadID
+	11, // 13: psg.v1.ReserveResourcesRequest.hold:type_name -> google.protobuf.Duration
+	16, // 14: psg.v1.ReserveResourcesRequest.request:type_name -> psg.v1.Resources
+	17, // 15: psg.v1.ReserveResourcesResponse.placements:type_name -> psg.v1.Placement
+	15, // 16: psg.v1.ReserveResourcesResponse.refusals:type_name -> psg.v1.Refusal
+	0,  // 17: psg.v1.PSGService.PlaceWorkload:input_type -> psg.v1.PlaceWorkloadRequest
+	2,  // 18: psg.v1.PSGService.RebalanceNode:input_type -> psg.v1.RebalanceNodeRequest
+	6,  // 19: psg.v1.PSGService.Preempt:input_type -> psg.v1.PreemptRequest
+	8,  // 20: psg.v1.PSGService.ReserveResources:input_type -> psg.v1.ReserveResourcesRequest
+	1,  // 21: psg.v1.PSGService.PlaceWorkload:output_type -> psg.v1.PlaceWorkloadResponse
+	3,  // 22: psg.v1.PSGService.RebalanceNode:output_type -> psg.v1.RebalanceNodeResponse
+	7,  // 23: psg.v1.PSGService.Preempt:output_type -> psg.v1.PreemptResponse
+	9,  // 24: psg.v1.PSGService.ReserveResources:output_type -> psg.v1.ReserveResourcesResponse
+	21, // [21:25] is the sub-list for method output_type
+	17, // [17:21] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_psg_v1_service_proto_init() }
@@ -844,7 +926,7 @@ func file_psg_v1_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_psg_v1_service_proto_rawDesc), len(file_psg_v1_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
