@@ -42,15 +42,21 @@ func (c *Controller) Ask(id psg.RequestID) (status psg.AskStatus, known bool) {
 // Asks returns where every ask stands, by ID. Cycles go on while they are sorted
 // and copied: whoever asks for a hundred thousand delays no decision.
 func (c *Controller) Asks() []psg.AskStatus {
-	c.mu.Lock()
-	shared := c.state.Statuses()
-	c.mu.Unlock()
+	shared := c.statuses()
 	slices.SortFunc(shared, func(a, b *psg.AskStatus) int { return cmp.Compare(a.Ask.ID, b.Ask.ID) })
 	asks := make([]psg.AskStatus, len(shared))
 	for i, status := range shared {
 		asks[i] = *status
 	}
 	return asks
+}
+
+// statuses returns where every ask stands, those that are not over first. They are
+// shared, and not to be changed.
+func (c *Controller) statuses() []*psg.AskStatus {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.state.Statuses()
 }
 
 // Position returns the last committed record, its epoch, and whether this

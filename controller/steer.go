@@ -15,7 +15,8 @@ import (
 //
 // Steer writes hints into a job and takes its hold off, in one change that is
 // safe to repeat, and reports whether there was anything to write. It asks leads
-// just before. psg.ErrUnknown means that the job is gone or cannot be changed,
+// just before. With an error too, changed says that a change was made, or may have
+// been. psg.ErrUnknown means that the job is gone or cannot be changed,
 // psg.ErrBusy that it must not be changed now. Stop ends one allocation so that
 // another is started in its place.
 //
@@ -62,6 +63,9 @@ func (c *Controller) Steer(ctx context.Context, to Orchestrator) error {
 	c.steers.open(to)
 	defer c.steers.close()
 	c.noteAll(time.Now())
+	if err := c.leftBehind(ctx, time.Now()); err != nil {
+		return err
+	}
 	c.lookBlocked(ctx, to)
 	watch := time.NewTicker(healEvery)
 	defer watch.Stop()
@@ -77,6 +81,9 @@ func (c *Controller) Steer(ctx context.Context, to Orchestrator) error {
 		case <-watch.C:
 			missing = c.healMissing(ctx, missing, to)
 			c.lookBlocked(ctx, to)
+			if err := c.leftBehind(ctx, time.Now()); err != nil {
+				return err
+			}
 		}
 		wait.Stop()
 		for _, job := range c.steers.due(time.Now()) {
@@ -97,8 +104,11 @@ func (c *Controller) Steer(ctx context.Context, to Orchestrator) error {
 
 // noteAll looks for work that an earlier leader has left.
 func (c *Controller) noteAll(now time.Time) {
-	for _, status := range c.Asks() {
-		c.noteAsk(&status, now)
+	for _, status := range c.statuses() {
+		c.noteAsk(status, now)
+		if status.State == psg.Lost && status.Ask.Node != "" && now.Sub(status.Since) < lostLately {
+			c.steers.lose(status.Ask.Workload.JobID(), status.Ask.Node, now)
+		}
 	}
 	for _, w := range c.Snapshot().Workloads {
 		if w.Held || w.Shifting {
@@ -164,7 +174,9 @@ func (c *Controller) release(ctx context.Context, job psg.JobID, workloads []psg
 	}
 	changed, err := c.steer(ctx, psg.Steering{Job: job, Hints: hints(workloads, asks), Release: true}, to)
 	if err != nil {
-		c.steers.refund(job)
+		if !changed {
+			c.steers.refund(job)
+		}
 		return err
 	}
 	c.config.Log.Info("released", "namespace", job.Namespace, "job", job.Job, "new_version", changed)

@@ -83,6 +83,9 @@ func (c *Controller) begin(ctx context.Context, moves []wantedMove, left allowan
 		if len(orders) == left.now {
 			break
 		}
+		if err := ctx.Err(); err != nil {
+			return orders, err
+		}
 		if !c.spares(id) {
 			moves[i].stays = fmt.Sprintf("no more of the group's instances may be down now than are: of %d at most %d may", workload.Count, allowedDown(workload))
 			break

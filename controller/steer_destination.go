@@ -17,6 +17,9 @@ var errNoRoom = fmt.Errorf("no other node has room: %w", psg.ErrBusy)
 func (c *Controller) destination(ctx context.Context, wanted *wantedMove) (psg.Placement, error) {
 	source := &wanted.source
 	for _, node := range wanted.to {
+		if err := ctx.Err(); err != nil {
+			return psg.Placement{}, err
+		}
 		held, refused, err := c.reserve(ctx, psg.Reservation{
 			ID: reservationID(movePrefix, source.Ask.ID), Workload: source.Ask.Workload,
 			Count: 1, Node: node, Hold: steerHold,

@@ -16,6 +16,9 @@ const (
 	// looks whether it is.
 	goneWithin = time.Minute
 	goneLook   = 2 * time.Second
+	// lostLately is how long ago a loss may be for a new leader to look whether the
+	// one before it took the hints back.
+	lostLately = 10 * time.Minute
 	goneAgain  = 5 * time.Second // until the next try, when the job must not be changed
 )
 

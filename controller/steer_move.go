@@ -132,7 +132,7 @@ func (c *Controller) move(ctx context.Context, wanted *wantedMove, to Orchestrat
 		return abort(err)
 	}
 	if err := c.mustLead(); err != nil {
-		return psg.Order{}, err
+		return psg.Order{}, err // for the next leader to end: see leftBehind
 	}
 	if err := to.Stop(ctx, source.Ask.Alloc); err != nil {
 		return abort(err)

@@ -49,7 +49,8 @@ func startsFirst(w *psg.Workload) bool {
 }
 
 // shift begins to move the instances that a group has on a node. On an error all
-// of them stay.
+// of them stay: what is, or may be, registered with Nomad is under way, and ends as
+// any other.
 func (c *Controller) shift(ctx context.Context, w *psg.Workload, moves []wantedMove, to Orchestrator) ([]psg.Order, error) {
 	if err := c.mayRegister(w.ID.JobID())(); err != nil {
 		return nil, err
@@ -61,10 +62,13 @@ func (c *Controller) shift(ctx context.Context, w *psg.Workload, moves []wantedM
 	}
 	s.record = c.newRecord(sources, true)
 	changed, err := c.register(ctx, s, moves, to)
-	if err != nil {
+	if err != nil && !changed {
 		ctx, cancel := uninterrupted(ctx)
 		defer cancel()
 		return nil, errors.Join(err, c.undo(ctx, s.legs, "the move was given up"))
+	}
+	if err != nil {
+		c.config.Log.Warn("a move may have been registered: it is looked after", "workload", w.ID, "from", s.from, "error", err)
 	}
 	s.record.wrote(changed, 0)
 	c.steers.record(s.record, s.legs)
@@ -80,7 +84,8 @@ func (c *Controller) shift(ctx context.Context, w *psg.Workload, moves []wantedM
 	return orders, nil
 }
 
-// register reserves the room of a shift and has the job registered with it.
+// register reserves the room of a shift and has the job registered with it, and
+// reports whether it was, whatever failed.
 func (c *Controller) register(ctx context.Context, s *shift, moves []wantedMove, to Orchestrator) (bool, error) {
 	for i := range moves {
 		room, err := c.destination(ctx, &moves[i])
@@ -104,7 +109,7 @@ func (c *Controller) register(ctx context.Context, s *shift, moves []wantedMove,
 		Job: job, Hints: hints(workloads, asks),
 		Shifts: map[string]psg.Shift{s.workload.Group: {From: s.from, Moves: len(s.legs)}},
 	}, to)
-	if err != nil {
+	if err != nil && !changed {
 		return false, err
 	}
 	var rooms []psg.AskStatus
@@ -113,7 +118,7 @@ func (c *Controller) register(ctx context.Context, s *shift, moves []wantedMove,
 			rooms = append(rooms, room)
 		}
 	}
-	return changed, c.steered(ctx, rooms)
+	return changed, errors.Join(err, c.steered(ctx, rooms))
 }
 
 // healthyWithin is how long successors of a workload's instances may take.
@@ -196,12 +201,12 @@ func (c *Controller) spoilt(s *shift, now time.Time) string {
 			return fmt.Sprintf("its room on %s is lost", l.to)
 		}
 	}
-	for _, status := range c.Asks() {
+	for _, status := range c.statuses() {
 		switch {
 		case status.Ask.Workload != s.workload || status.Ask.Alloc == "":
-		case stray(&status) && now.Sub(status.Since) > straySince:
+		case stray(status) && now.Sub(status.Since) > straySince:
 			return fmt.Sprintf("its successor came to %s, which is not where it is planned", status.Ask.Node)
-		case status.Over() && s.record.since(&status):
+		case status.Over() && s.record.since(status):
 			return fmt.Sprintf("its successor %.8s has ended: %s", status.Ask.Alloc, cmp.Or(status.Reason, string(status.State)))
 		}
 	}

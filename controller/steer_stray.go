@@ -37,7 +37,9 @@ func (c *Controller) guide(ctx context.Context, job psg.JobID, strays []psg.AskS
 	workloads, asks := c.job(job)
 	changed, err := c.steer(ctx, psg.Steering{Job: job, Hints: hints(workloads, asks), Supersede: true}, to)
 	if err != nil && !errors.Is(err, psg.ErrUnknown) { // without a hint it may still come out elsewhere
-		c.steers.refund(job)
+		if !changed {
+			c.steers.refund(job)
+		}
 		return err
 	}
 	if err := c.steered(ctx, asks); err != nil {

@@ -73,8 +73,8 @@ func (e *Enactor) detach(ctx context.Context, id psg.JobID) (Detached, error) {
 	if err := d.set(wanted); err != nil {
 		return out, err
 	}
-	out.Changed = true
-	return out, e.register(ctx, id, d, submission)
+	out.Changed, err = e.register(ctx, id, d, submission)
+	return out, err
 }
 
 // gates counts the tasks that run on PSG's driver.

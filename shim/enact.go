@@ -29,7 +29,7 @@ const maxConflicts = 5
 
 // Steer writes hints into a job, and takes its hold off, unless all of it is so
 // already, in one job version that keeps the user's source. It reports whether
-// it wrote one: not for a batch job of which an instance has completed, because
+// it wrote one, or may have, whatever failed then: not for a batch job of which an instance has completed, because
 // Nomad runs those again under a new version. leads is asked just before: an error of it stops everything.
 //
 // A job that is gone, stopped, or a child that Nomad's API cannot change is
@@ -86,7 +86,7 @@ func (e *Enactor) steerOnce(ctx context.Context, s psg.Steering, leads func() er
 	if err := leads(); err != nil {
 		return false, err
 	}
-	return true, e.register(ctx, s.Job, d, submission)
+	return e.register(ctx, s.Job, d, submission)
 }
 
 // fetch reads a job as JSON, so that what this client does not know is kept.
@@ -183,7 +183,9 @@ func (e *Enactor) submission(ctx context.Context, id psg.JobID, job *api.Job) (*
 	return found, nil
 }
 
-func (e *Enactor) register(ctx context.Context, id psg.JobID, d *draft, submission *api.JobSubmission) error {
+// register reports whether Nomad has, or may have, the new version: not when it has
+// answered that it does not.
+func (e *Enactor) register(ctx context.Context, id psg.JobID, d *draft, submission *api.JobSubmission) (written bool, err error) {
 	delete(d.raw, "VersionTag") // names the version it was put on
 	request := map[string]any{"Job": d.raw, "EnforceIndex": true, "JobModifyIndex": d.job.JobModifyIndex}
 	if submission != nil {
@@ -192,9 +194,10 @@ func (e *Enactor) register(ctx context.Context, id psg.JobID, d *draft, submissi
 	var answer api.JobRegisterResponse
 	write := (&api.WriteOptions{Namespace: id.Namespace}).WithContext(ctx)
 	if _, err := e.client.Raw().Write("/v1/jobs", request, &answer, write); err != nil {
-		return fmt.Errorf("register job %q: %w", id.Job, err)
+		var refused api.UnexpectedResponseError
+		return !errors.As(err, &refused) || !refused.HasStatusCode(), fmt.Errorf("register job %q: %w", id.Job, err)
 	}
-	return e.evaluated(ctx, id, answer.EvalID)
+	return true, e.evaluated(ctx, id, answer.EvalID)
 }
 
 // evaluateWithin bounds the wait for an evaluation. Behind a long queue of them

@@ -32,6 +32,16 @@ type registry struct {
 }
 
 func (r *registry) client(t *testing.T) *api.Client {
+	server := httptest.NewServer(r.handler())
+	t.Cleanup(server.Close)
+	client, err := api.NewClient(&api.Config{Address: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func (r *registry) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/job/{id}", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, r.job) })
 	mux.HandleFunc("GET /v1/job/{id}/deployment", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, r.deployment) })
@@ -54,13 +64,7 @@ func (r *registry) client(t *testing.T) *api.Client {
 		r.registered = append(r.registered, string(body))
 		io.WriteString(w, `{}`)
 	})
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
-	client, err := api.NewClient(&api.Config{Address: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
+	return mux
 }
 
 func serviceRegistry() *registry {
@@ -186,5 +190,39 @@ func TestEnactor_HealsWhatNomadHasForgotten(t *testing.T) {
 				t.Errorf("Heal = %t, %v, evaluated %t; want %t", healed, err, r.evaluated, one.want)
 			}
 		})
+	}
+}
+
+// What Nomad has, or may have, taken in is told apart from what it has refused.
+func TestEnactor_SaysWhetherAVersionMayHaveBeenWritten(t *testing.T) {
+	for name, one := range map[string]struct {
+		answer  http.HandlerFunc
+		written bool
+	}{
+		"Nomad refuses it": {func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "job is not valid", http.StatusInternalServerError)
+		}, false},
+		"its answer is cut off": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true},
+		"its evaluation cannot be read": {func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, `{"EvalID":"e1"}`)
+		}, true},
+	} {
+		r := serviceRegistry()
+		mux := http.NewServeMux()
+		mux.HandleFunc("PUT /v1/jobs", one.answer)
+		mux.HandleFunc("GET /v1/evaluation/{id}", func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "no leader", http.StatusInternalServerError)
+		})
+		mux.Handle("/", r.handler())
+		server := httptest.NewServer(mux)
+		t.Cleanup(server.Close)
+		client, err := api.NewClient(&api.Config{Address: server.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		written, err := NewEnactor(client).Steer(t.Context(), hintG("j"), ready)
+		if err == nil || written != one.written {
+			t.Errorf("%s: written %t, %v; want %t and an error", name, written, err, one.written)
+		}
 	}
 }

@@ -1,0 +1,137 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/psgrid/psg"
+)
+
+// cutOff is an orchestrator that is told by somebody who does not wait for the
+// answer: once a job is registered the time of the request is over, as it may be
+// while Nomad evaluates.
+type cutOff struct {
+	director
+	end  func()
+	fail error // what comes of it, whether or not the time is over
+}
+
+func (d *cutOff) Steer(ctx context.Context, s psg.Steering, leads func() error) (bool, error) {
+	changed, err := d.director.Steer(ctx, s, leads)
+	d.end()
+	if err == nil {
+		err = errors.Join(d.fail, ctx.Err())
+	}
+	return changed, err
+}
+
+func (d *cutOff) Stop(ctx context.Context, alloc psg.AllocID) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return d.director.Stop(ctx, alloc)
+}
+
+// cut asks for moves off n1, and has the request end when the orchestrator says so.
+func (w *world) cut(to *cutOff) (psg.Rebalanced, error) {
+	w.Helper()
+	ctx, cancel := context.WithCancel(w.Context())
+	defer cancel()
+	to.end = cancel
+	w.steers.open(to)
+	var done psg.Rebalanced
+	var err error
+	w.during(func() { done, err = w.Rebalance(ctx, psg.Rebalance{Node: "n1", Empty: true}) })
+	return done, err
+}
+
+func TestRebalance_AShiftThatIsRegisteredIsUnderWay(t *testing.T) {
+	for name, fail := range map[string]error{"the time is over": nil, "its evaluation cannot be read": psg.ErrUnavailable} {
+		w, web := shiftable3(t, nil)
+		nomad := &cutOff{director: director{shift: psg.ShiftRuns}, fail: fail}
+		if done, _ := w.cut(nomad); len(done.Orders) != 3 {
+			t.Errorf("%s: orders %+v, want three", name, done.Orders)
+		}
+		if w.steers.shiftOf(web.ID.JobID()) == nil || w.count(psg.Moving) != 3 || w.count(psg.Steered) != 3 {
+			t.Fatalf("%s: %v; want the shift known, and its rooms kept", name, w.standing())
+		}
+		nomad.says(psg.ShiftGone) // it was not registered after all
+		w.attended(web.ID.JobID(), nomad)
+		if w.count(psg.Running) != 3 || w.reserved(movePrefix) != nil {
+			t.Errorf("%s: %v; want three that run, and nothing reserved", name, w.standing())
+		}
+	}
+}
+
+func TestRebalance_AMoveThatIsHintedIsStopped(t *testing.T) {
+	w, _ := spread3(t)
+	nomad := &cutOff{}
+	done, _ := w.cut(nomad)
+	if _, stopped := nomad.told(); len(done.Orders) != 1 || len(stopped) != 1 {
+		t.Errorf("orders %+v, stopped %v; want one", done.Orders, stopped)
+	}
+	if w.count(psg.Moving) != 1 || w.count(psg.Steered) != 1 {
+		t.Errorf("%v; want one that moves, and its room", w.standing())
+	}
+}
+
+func TestRebalance_AMoveThatFailsIsTakenBackWhoeverStillWaits(t *testing.T) {
+	for name, first := range map[string]*psg.Disruption{"stop first": {Order: psg.StopFirst, MaxUnavailable: 1}, "start first": {Order: psg.StartFirst}} {
+		w, _ := shiftable3(t, first)
+		nomad := &cutOff{director: director{refuse: psg.ErrBusy}}
+		done, _ := w.cut(nomad)
+		if len(done.Orders) != 0 || w.count(psg.Running) != 3 || w.reserved(movePrefix) != nil {
+			t.Errorf("%s: orders %+v, %v; want three that run, and nothing reserved", name, done.Orders, w.standing())
+		}
+	}
+}
+
+func TestSteer_EndsMovesThatALeaderLeftBehind(t *testing.T) {
+	w, web := spread3(t)
+	long := time.Now().Add(-leftWithin - time.Second)
+	w.report(psg.Moved{Ask: "w1", State: psg.Moving, Reason: "moves", At: long}, psg.Moved{Ask: "w2", State: psg.Moving, Reason: "moves", At: time.Now()})
+	w.report(psg.Asked{Ask: psg.Ask{ID: "move/w3/x/0", Workload: web.ID, Node: "nowhere", At: long, Hold: time.Minute}})
+	w.cycle()
+	look := func() {
+		t.Helper()
+		if err := w.leftBehind(t.Context(), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		w.cycle()
+	}
+	web.Shifting, web.Version = true, 2
+	w.report(psg.WorkloadChanged{Workload: web})
+	w.cycle()
+	w.steers.open(&director{})
+	look()
+	if w.state("w1") != psg.Moving || w.steers.jobs[web.ID.JobID()] == nil {
+		t.Errorf("%v; want its shift left alone, and attended to", w.standing())
+	}
+	web.Shifting, web.Version = false, 3
+	w.report(psg.WorkloadChanged{Workload: web})
+	w.cycle()
+	look()
+	if one, _ := w.Ask("w1"); one.State != psg.Running || !strings.Contains(one.Reason, "was not ended") {
+		t.Errorf("%s: %q; want it run on, and why", one.State, one.Reason)
+	}
+	if w.state("w2") != psg.Moving {
+		t.Errorf("w2 is %s, want it moving: it has only begun", w.state("w2"))
+	}
+	if w.state("move/w3/x/0") != psg.Released {
+		t.Errorf("an ask that nobody waits for is %s", w.state("move/w3/x/0"))
+	}
+}
+
+func TestSteer_ANewLeaderTakesBackHintsToALostNode(t *testing.T) {
+	w, web := spread3(t)
+	w.report(psg.Freed{Ask: "w1", State: psg.Lost, At: time.Now()}, psg.Freed{Ask: "w2", State: psg.Lost, At: time.Now().Add(-2 * lostLately)})
+	w.cycle()
+	w.steers.open(&director{})
+	w.noteAll(time.Now())
+	if gone, _ := w.steers.goneFrom(web.ID.JobID()); len(gone) != 1 || gone[0] != "n1" {
+		t.Errorf("gone %v, want n1", gone)
+	}
+}
