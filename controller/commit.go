@@ -35,6 +35,7 @@ func (c *Controller) decisions(plan psg.Plan, now time.Time) []psg.Delta {
 		admit(together...)
 	}
 	for _, refusal := range slices.Concat(plan.Refusals, refused) {
+		refusal = c.toldBlind(refusal)
 		if !sameRefusal(c.state.Ask(refusal.Ask), &refusal) {
 			admit(psg.Refused{Refusal: refusal, At: now})
 		}

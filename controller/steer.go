@@ -121,6 +121,7 @@ func (c *Controller) noteAll(now time.Time) {
 func (c *Controller) noteAsk(status *psg.AskStatus, now time.Time) {
 	if status.State == psg.Granted && status.Ask.Alloc != "" {
 		c.steers.landed(status.Placement.Node)
+		c.steers.arrived(status.Ask.Workload.JobID(), status.Ask.At)
 	}
 	held := status.State == psg.Reserved && strings.HasPrefix(string(status.Ask.ID), heldPrefix)
 	if status.State == psg.Elsewhere || held {

@@ -11,8 +11,13 @@ import (
 )
 
 // guide reserves where the strays are planned, hints the job there, and
-// stops those that still are strays, for Nomad to start others in their place.
+// stops those that still are strays, for Nomad to start others in their place. Where
+// the job cannot be hinted it does so all the same, ever more rarely.
 func (c *Controller) guide(ctx context.Context, job psg.JobID, strays []psg.AskStatus, to Orchestrator) error {
+	if wait := c.steers.blindness(job).wait(c.versionOf(job), time.Now()); wait > 0 {
+		c.steers.again(job, time.Now().Add(wait))
+		return nil
+	}
 	if err := c.mayRegister(job)(); err != nil {
 		return err
 	}
@@ -24,37 +29,58 @@ func (c *Controller) guide(ctx context.Context, job psg.JobID, strays []psg.AskS
 		c.steers.again(job, time.Now().Add(settle))
 		return nil
 	}
-	err := c.giveUpRooms(ctx, job)
+	planned, err := c.reserveForAll(ctx, job, strays)
 	if err != nil {
 		c.steers.refund(job)
 		return err
 	}
-	planned, err := c.reserveForAll(ctx, strays)
+	changed, blinded, err := c.hint(ctx, job, to)
 	if err != nil {
-		c.steers.refund(job)
-		return err
-	}
-	workloads, asks := c.job(job)
-	changed, err := c.steer(ctx, psg.Steering{Job: job, Hints: hints(workloads, asks), Supersede: true}, to)
-	if err != nil && !errors.Is(err, psg.ErrUnknown) { // without a hint it may still come out elsewhere
 		if !changed {
 			c.steers.refund(job)
 		}
 		return err
 	}
-	if err := c.steered(ctx, asks); err != nil {
-		return err
-	}
-	stopped, err := c.stopStrays(ctx, job, strays, planned, to)
+	stopped, err := c.stopStrays(ctx, strays, planned, to)
+	c.sent(job, stopped, blinded)
 	if err != nil {
 		return err
 	}
-	c.steers.stops(stopped)
-	if stopped > 0 {
+	if len(stopped) > 0 {
 		c.steers.again(job, time.Now().Add(stopWithin))
 	}
-	c.config.Log.Info("steered", "namespace", job.Namespace, "job", job.Job, "stopped", stopped, "new_version", changed)
+	c.config.Log.Info("steered", "namespace", job.Namespace, "job", job.Job, "stopped", len(stopped), "new_version", changed)
 	return nil
+}
+
+// hint tells where the instances of a job are wanted. blinded is why it cannot be
+// told: what is stopped may still come out there.
+func (c *Controller) hint(ctx context.Context, job psg.JobID, to Orchestrator) (changed bool, blinded, err error) {
+	workloads, asks := c.job(job)
+	changed, err = c.steer(ctx, psg.Steering{Job: job, Hints: hints(workloads, asks), Supersede: true}, to)
+	if errors.Is(err, psg.ErrUnknown) {
+		blinded, err = err, nil
+	}
+	if err != nil {
+		return changed, nil, err
+	}
+	return changed, blinded, c.steered(ctx, asks)
+}
+
+// sent notes which nodes those who were stopped are to come out on. That they do not
+// is no fault of the node's where Nomad could not be told.
+func (c *Controller) sent(job psg.JobID, to []psg.NodeID, blinded error) {
+	now := time.Now()
+	c.steers.stops(len(to))
+	switch {
+	case blinded == nil:
+		c.steers.sees(job, nil)
+		for _, node := range to {
+			c.steers.sentTo(job, node, now)
+		}
+	case len(to) > 0:
+		c.steers.sees(job, c.steers.blindness(job).after(blinded, c.versionOf(job), now))
+	}
 }
 
 // shuns notes which nodes the strays have missed, and reports whether one of them
@@ -70,9 +96,12 @@ func (c *Controller) shuns(job psg.JobID, strays []psg.AskStatus) bool {
 	return false
 }
 
-// reserveForAll holds the room where each of some strays is planned, and says for
+// reserveForAll holds the room where each of a job's strays is planned, and says for
 // which it could.
-func (c *Controller) reserveForAll(ctx context.Context, strays []psg.AskStatus) (map[psg.RequestID]bool, error) {
+func (c *Controller) reserveForAll(ctx context.Context, job psg.JobID, strays []psg.AskStatus) (map[psg.RequestID]bool, error) {
+	if err := c.giveUpRooms(ctx, job); err != nil {
+		return nil, err
+	}
 	planned := map[psg.RequestID]bool{}
 	for i := range strays {
 		held, err := c.reserveFor(ctx, &strays[i])
@@ -85,8 +114,8 @@ func (c *Controller) reserveForAll(ctx context.Context, strays []psg.AskStatus) 
 }
 
 // stopStrays stops those for which room is held and that were not accepted where
-// they are meanwhile, and says how many.
-func (c *Controller) stopStrays(ctx context.Context, job psg.JobID, strays []psg.AskStatus, planned map[psg.RequestID]bool, to Orchestrator) (stopped int, err error) {
+// they are meanwhile, and says where each of them is planned.
+func (c *Controller) stopStrays(ctx context.Context, strays []psg.AskStatus, planned map[psg.RequestID]bool, to Orchestrator) (stopped []psg.NodeID, err error) {
 	for _, was := range strays {
 		now, _ := c.Ask(was.Ask.ID)
 		if !planned[was.Ask.ID] || !stray(&now) {
@@ -98,8 +127,7 @@ func (c *Controller) stopStrays(ctx context.Context, job psg.JobID, strays []psg
 		if err := to.Stop(ctx, was.Ask.Alloc); err != nil {
 			return stopped, err
 		}
-		c.steers.sentTo(job, was.Refusal.Node, time.Now())
-		stopped++
+		stopped = append(stopped, was.Refusal.Node)
 	}
 	return stopped, nil
 }

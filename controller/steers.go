@@ -42,6 +42,7 @@ type steerJob struct {
 	lost   time.Time     // when the last of them was
 	rest   time.Duration // how long its instances do not move after a shift was given up
 	still  time.Time     // until when
+	blind  *blind        // its allocations are stopped without a hint; never changed, only replaced
 
 	waits   time.Time // since when a change of it waits for what starts
 	asked   time.Time // when it was last asked whether it still does
@@ -193,7 +194,8 @@ func (s *steers) due(now time.Time) []psg.JobID {
 
 // idle reports whether there is nothing to do for a job, nor to know of it.
 func (j *steerJob) idle(now time.Time) bool {
-	return j.due.IsZero() && len(j.recent(now)) == 0 && len(j.gone) == 0 && j.still.Add(restMax).Before(now) && j.forgotten(now)
+	return j.due.IsZero() && len(j.recent(now)) == 0 && len(j.gone) == 0 && j.still.Add(restMax).Before(now) && j.forgotten(now) &&
+		(j.blind == nil || now.Sub(j.blind.last) > 2*blindMax)
 }
 
 // done says how attending to a job went: after a failure it is tried again,

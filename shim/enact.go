@@ -29,12 +29,13 @@ const maxConflicts = 5
 
 // Steer writes hints into a job, and takes its hold off, unless all of it is so
 // already, in one job version that keeps the user's source. It reports whether
-// it wrote one, or may have, whatever failed then: not for a batch job of which an instance has completed, because
-// Nomad runs those again under a new version. leads is asked just before: an error of it stops everything.
+// it wrote one, or may have, whatever failed then. leads is asked just before: an
+// error of it stops everything.
 //
-// A job that is gone, stopped, or a child that Nomad's API cannot change is
-// psg.ErrUnknown; one that must not be changed now, such as while a deployment
-// runs, is psg.ErrBusy.
+// A job that is gone, stopped, a child that Nomad's API cannot change, or a batch
+// job of which an instance has completed, which Nomad would run again under a new
+// version, is psg.ErrUnknown; one that must not be changed now, such as while a
+// deployment runs, is psg.ErrBusy.
 func (e *Enactor) Steer(ctx context.Context, s psg.Steering, leads func() error) (changed bool, err error) {
 	for range maxConflicts {
 		changed, err = e.steerOnce(ctx, s, leads)
@@ -68,8 +69,10 @@ func (e *Enactor) steerOnce(ctx context.Context, s psg.Steering, leads func() er
 		return false, nil
 	}
 	if !s.Release {
-		if reruns, err := e.wouldRerun(ctx, s.Job, before); reruns || err != nil {
+		if reruns, err := e.wouldRerun(ctx, s.Job, before); err != nil {
 			return false, err
+		} else if reruns {
+			return false, fmt.Errorf("a new version of batch job %q would run again what has completed: %w", s.Job.Job, psg.ErrUnknown)
 		}
 		own := s.Abandon && len(shifting(before)) > 0 // the deployment is of the shift
 		if err := e.mayInterrupt(ctx, s); err != nil && !own {

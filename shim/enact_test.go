@@ -131,7 +131,7 @@ func TestEnactor_LeavesAJobAloneWhen(t *testing.T) {
 		"an instance would run again": {func(r *registry, _ *psg.Steering) {
 			r.job = strings.Replace(storedJob, "%TYPE%", `"batch"`, 1)
 			r.allocs = `[{"ClientStatus":"complete","DesiredStatus":"run"}]`
-		}, nil, nil, 0},
+		}, nil, psg.ErrUnknown, 0},
 		"it is stopped": {func(r *registry, _ *psg.Steering) { r.job = strings.Replace(r.job, `"Stop":false`, `"Stop":true`, 1) }, nil, psg.ErrUnknown, 0},
 		"it was dispatched": {func(r *registry, _ *psg.Steering) {
 			r.job = strings.Replace(r.job, `"Stop"`, `"Dispatched":true,"Stop"`, 1)
