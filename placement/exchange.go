@@ -3,8 +3,6 @@ package placement
 import (
 	"cmp"
 	"slices"
-
-	"github.com/psgrid/psg"
 )
 
 // Where no single move pays, two can: a placement goes where it is better off, and
@@ -15,6 +13,8 @@ const (
 	// better off, and mostRivals how many placements there may be in its way.
 	mostGoals  = 16
 	mostRivals = 64
+	// mostSpares is how many nodes are tried for a placement to wait on.
+	mostSpares = 16
 	// mostExchanges is how many pairs of placements one call tries.
 	mostExchanges = 1 << 12
 )
@@ -141,9 +141,7 @@ func (x *exchanger) satisfy(w *want) bool {
 			}
 			rivals--
 			x.pairs--
-			if next, pays := x.weigh(w, rival); pays {
-				list = append(list, next)
-			}
+			list = append(list, x.weigh(w, rival)...)
 		}
 	}
 	slices.SortStableFunc(list, func(a, b exchange) int {
@@ -153,38 +151,50 @@ func (x *exchanger) satisfy(w *want) bool {
 }
 
 // weigh says what it would gain that a placement takes a rival's room, and the
-// rival goes where it is best off then. Two of one workload are alike.
-func (x *exchanger) weigh(w *want, rival *held) (next exchange, pays bool) {
+// rival takes its place, or goes where else it is best off then; nothing where
+// neither pays. Two of one workload are alike.
+func (x *exchanger) weigh(w *want, rival *held) (list []exchange) {
 	if rival.workload == w.held.workload {
-		return next, false
+		return nil
 	}
 	c, rc, from, to := x.classFor(w.held.workload), x.classFor(rival.workload), w.held.node, rival.node
 	if _, fits := x.fitsWithout(c, to, rival); !fits {
-		return next, false
+		return nil
 	}
 	mark := x.mark()
 	defer x.takeBack(mark)
 	x.strike(w.held)
 	x.strike(rival)
-	here, _ := x.rated(c, from.slot)
-	there, fits := x.rated(c, to.slot)
-	was, stays := x.rated(rc, to.slot)
-	if !fits || !stays || there.parts.total()-here.parts.total() <= x.e.cfg.Weights.Move {
-		return next, false
+	there, fits := x.rated(c, to.slot, nil)
+	gain := there.parts.total() - x.worth(c, from) - x.e.cfg.Weights.Move
+	if !fits || gain <= 0 {
+		return nil
 	}
+	gain -= x.worth(rc, to) + x.e.cfg.Weights.Move
 	x.move(w.held, from, there, 0, "")
-	found, ok := x.e.best(rc)
-	if !ok || found.slot == to.slot {
-		return next, false
+	if found, fits := x.rated(rc, from.slot, nil); fits && gain+found.parts.total() > 0 {
+		list = append(list, exchange{w.held, rival, from, gain + found.parts.total()})
 	}
-	gain := there.parts.total() + found.parts.total() - here.parts.total() - was.parts.total() - 2*x.e.cfg.Weights.Move
-	return exchange{w.held, rival, x.e.slots[found.slot], gain}, gain > 0
+	found, ok := x.elsewhere(rc, to, w.held, from)
+	if ok && found.slot != to.slot && found.slot != from.slot && gain+found.parts.total() > 0 {
+		list = append(list, exchange{w.held, rival, x.e.slots[found.slot], gain + found.parts.total()})
+	}
+	return list
 }
 
-// step is one move of an exchange.
-type step struct {
-	ask psg.RequestID
-	to  *node
+// elsewhere is where one of a class that leaves a node is best off while another
+// placement is on the node it came from as well; but that counts once.
+func (x *exchanger) elsewhere(c *class, leaves *node, other *held, from *node) (candidate, bool) {
+	x.e.book(other, from)
+	for _, i := range other.workload.limits {
+		x.e.limitTotals[i]--
+	}
+	found, ok := x.e.bestBeside(c, leaves)
+	for _, i := range other.workload.limits {
+		x.e.limitTotals[i]++
+	}
+	x.e.strike(other)
+	return found, ok
 }
 
 // carry carries an exchange out in the order in which each has room, if there is
@@ -194,64 +204,44 @@ func (x *exchanger) carry(next *exchange) bool {
 	a, b := next.held.placement.Ask.ID, next.rival.placement.Ask.ID
 	from, to := next.held.node, next.rival.node
 	away, there := step{b, next.goal}, step{a, to}
-	if x.moveAll(next.gain, away, there) {
+	if x.moveAll(next.gain, "", away, there) {
 		return true
 	}
 	if next.goal != from {
 		return false
 	}
-	if x.moveAll(next.gain, there, away) {
+	if x.moveAll(next.gain, "", there, away) {
 		return true
 	}
 	gain := next.gain - x.e.cfg.Weights.Move
 	if x.left < 3 || gain <= 0 {
 		return false
 	}
-	if n := x.spare(next.held, from, to); n != nil && x.moveAll(gain, step{a, n}, away, there) {
-		return true
-	}
-	n := x.spare(next.rival, from, to)
-	return n != nil && x.moveAll(gain, step{b, n}, there, away)
+	return slices.ContainsFunc(x.spares(next.held, to), func(n *node) bool {
+		return x.moveAll(gain, "", step{a, n}, away, there)
+	}) || slices.ContainsFunc(x.spares(next.rival, from), func(n *node) bool {
+		return x.moveAll(gain, "", step{b, n}, there, away)
+	})
 }
 
-// spare is a node other than two that has room for a placement as things stand.
-func (x *exchanger) spare(h *held, not, nor *node) *node {
-	c := x.classFor(h.workload)
+// spares are nodes, other than its own and one more, that have room for a placement
+// as things stand.
+func (x *exchanger) spares(h *held, not *node) []*node {
+	c, from := x.classFor(h.workload), h.node
 	mark := x.mark()
 	defer x.takeBack(mark)
 	x.strike(h)
+	var list []*node
 	for _, n := range x.e.byRank() {
-		if n != not && n != nor {
-			if _, fits := x.rated(c, n.slot); fits {
-				return n
-			}
-		}
-		if x.spent() {
+		if len(list) == mostSpares || x.spent() {
 			break
 		}
-	}
-	return nil
-}
-
-// moveAll makes moves one after the other, or none. What they gain together stands
-// with the last.
-func (x *exchanger) moveAll(gain int64, steps ...step) bool {
-	mark := x.mark()
-	x.begin()
-	for i, s := range steps {
-		h := x.e.held[s.ask]
-		from := h.node
-		x.strike(h)
-		found, fits := x.rated(x.classFor(h.workload), s.to.slot)
-		if !fits {
-			x.takeBack(mark)
-			return false
+		if n == from || n == not {
+			continue
 		}
-		if i < len(steps)-1 {
-			x.move(h, from, found, 0, "")
-		} else {
-			x.move(h, from, found, gain, "")
+		if _, fits := x.rated(c, n.slot, from); fits {
+			list = append(list, n)
 		}
 	}
-	return true
+	return list
 }

@@ -42,7 +42,7 @@ func (x *explanations) now(s *solver, at int) {
 // brief once the budget is spent.
 func (s *solver) explainClass(w *workload, c *class) psg.Refusal {
 	e, r := s.e, psg.Refusal{State: psg.Queued}
-	if i := e.totalReached(c.shape); i >= 0 {
+	if i := e.totalReached(c.shape, nil); i >= 0 {
 		limit := &e.cfg.Limits[i]
 		reason := psg.Reason{Source: "limit " + limit.Name, Text: fmt.Sprintf("at most %d in the cluster", limit.Total)}
 		r.Excluded = []psg.Exclusion{{Reason: reason, Nodes: len(e.nodes)}}
@@ -84,7 +84,7 @@ func (s *solver) explainNode(ask *psg.Ask, w *workload, c *class, n *node) psg.R
 	}
 	var o objections
 	e.object(w, c, n, &o)
-	if i := e.totalReached(c.shape); i >= 0 {
+	if i := e.totalReached(c.shape, nil); i >= 0 {
 		limit := &e.cfg.Limits[i]
 		o.raise("limit "+limit.Name, "at most %d in the cluster", limit.Total)
 	}

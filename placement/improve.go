@@ -9,8 +9,9 @@ import (
 
 // Improvement is a sequence of moves, and what becomes possible by them.
 type Improvement struct {
-	// Moves are to be carried out one after the other: each destination has
-	// room while the source still runs, once the moves before it are done.
+	// Moves are to be carried out one after the other: each destination has room
+	// while the source still runs, and counts as one more wherever instances are
+	// counted in all of the cluster, once the moves before it are done.
 	Moves []Move
 	// Placements are of the problem's asks that have room once all moves are
 	// done, in the order of the asks.
@@ -82,7 +83,13 @@ type mover struct {
 func (m *mover) movable(h *held) bool {
 	w := h.workload
 	return m.e.settled(h) && m.moving[w] < atOnce(&w.spec) && !m.fixed[h.placement.Ask.ID] && w.spec.Gang == "" &&
-		w.spec.Managed() && !m.protected(w)
+		w.spec.Managed() && !m.protected(w) && !m.awaited(w)
+}
+
+// awaited reports whether a workload's instances may be where they are only for the
+// sake of one that has a place now: it has not in time for a move.
+func (m *mover) awaited(w *workload) bool {
+	return w.spec.MinDomains > 1 && slices.ContainsFunc(w.held, func(h *held) bool { return h.planned })
 }
 
 // atOnce is how many instances of a workload may be on the move: as many as may
@@ -120,49 +127,6 @@ func (m *mover) classFor(w *workload) *class {
 	return w.class
 }
 
-// begin has the moves that follow be a chain of their own.
-func (m *mover) begin() {
-	m.chain = 1
-	if last := len(m.moves) - 1; last >= 0 {
-		m.chain = m.moves[last].Chain + 1
-	}
-}
-
-// move carries a placement over to a candidate node, for the rest of the
-// search. The room of what it held must have been struck before.
-func (m *mover) move(h *held, from *node, to candidate, gain int64, ask psg.RequestID) {
-	p := h.placement
-	c, n := m.classFor(h.workload), m.e.slots[to.slot]
-	p.Node, p.State, p.Since = n.spec.ID, psg.Moving, m.p.Now
-	p.Devices, p.Ports, p.Score = m.e.hand(c.shape, n), c.shape.ports.shares(&n.spec), to.parts.appendTo(nil)
-	next := &held{placement: p, workload: h.workload}
-	m.e.book(next, n)
-	m.journal = append(m.journal, entry{held: next})
-	m.moves = append(m.moves, Move{From: from.spec.ID, Placement: p, Gain: gain, For: ask, Chain: m.chain})
-	if !m.fixed[p.Ask.ID] {
-		m.fixed[p.Ask.ID] = true
-		m.moving[h.workload]++
-	}
-	m.left--
-}
-
-// progress is how far a mover has come.
-type progress struct{ journal, moves, left int }
-
-func (m *mover) mark() progress { return progress{len(m.journal), len(m.moves), m.left} }
-
-// takeBack undoes what was done since a mark.
-func (m *mover) takeBack(to progress) {
-	for _, done := range m.moves[to.moves:] {
-		if id := done.Placement.Ask.ID; m.fixed[id] {
-			delete(m.fixed, id)
-			m.moving[m.e.workloads[done.Placement.Ask.Workload]]--
-		}
-	}
-	m.moves, m.left = m.moves[:to.moves], to.left
-	m.undo(to.journal)
-}
-
 // rebalance makes the moves that gain most, pass by pass, and where none does by
 // itself those that do together. What was found when the budget was spent is
 // still made.
@@ -194,11 +158,7 @@ func (m *mover) accept(offers []offer) bool {
 		if now.gain <= 0 {
 			continue
 		}
-		from := now.held.node
-		m.begin()
-		m.strike(now.held)
-		m.move(now.held, from, now.to, now.gain, "")
-		made = true
+		made = m.moveAll(now.gain, "", step{now.held.placement.Ask.ID, m.e.slots[now.to.slot]}) || made
 	}
 	return made
 }
@@ -241,28 +201,33 @@ func (m *mover) look() (offers []offer, wants []want) {
 	return offers, wants
 }
 
-// try asks where a placement would go if it were placed now, its own room
-// being free, and what that would gain.
+// try asks where a placement would go if it were placed now, its own room being
+// free but not left yet, and what that would gain.
 func (m *mover) try(h *held) offer {
-	c, from := m.classFor(h.workload), h.node.slot
+	c, from := m.classFor(h.workload), h.node
 	mark := len(m.journal)
 	m.strike(h)
-	to, ok := m.e.best(c)
-	here, stays := m.rated(c, from)
+	to, ok := m.e.bestBeside(c, from)
+	o := offer{held: h, to: to, here: m.worth(c, from)}
 	m.undo(mark)
-	o := offer{held: h, to: to}
-	if stays {
-		o.here = here.parts.total()
-	}
-	if ok && to.slot != from {
+	if ok && to.slot != from.slot {
 		o.gain = to.parts.total() - m.e.cfg.Weights.Move - o.here
 	}
 	return o
 }
 
-// rated is fitsAt with what the spreads add.
-func (m *mover) rated(c *class, slot int32) (candidate, bool) {
-	found, fits := m.e.fitsAt(c, slot)
+// worth is what a node is worth to a class; nothing where it may not be now.
+func (m *mover) worth(c *class, n *node) int64 {
+	found, fits := m.rated(c, n.slot, nil)
+	if !fits {
+		return 0
+	}
+	return found.parts.total()
+}
+
+// rated is fitsBeside with what the spreads add.
+func (m *mover) rated(c *class, slot int32, leaving *node) (candidate, bool) {
+	found, fits := m.e.fitsBeside(c, slot, leaving)
 	if fits && c.shape.counts() {
 		found.parts[partSpread] = m.e.spreadAt(c, slot)
 	}

@@ -15,7 +15,7 @@ func (w *world) afresh() *Engine {
 		s.Workloads = append(s.Workloads, d)
 	}
 	s.Sort()
-	e := New(Config{})
+	e := New(w.cfg)
 	for _, d := range s.Deltas() {
 		e.Apply(d)
 	}

@@ -32,7 +32,7 @@ func (m *mover) repeat(move *Move) bool {
 	}
 	from := h.node
 	m.strike(h)
-	found, fits := m.rated(m.classFor(h.workload), to.slot)
+	found, fits := m.rated(m.classFor(h.workload), to.slot, from)
 	if fits {
 		m.move(h, from, found, 0, "")
 	}
@@ -49,11 +49,9 @@ func (m *mover) standing(moves []Move) (points int64) {
 			continue
 		}
 		seen[id] = true
-		mark, slot := len(m.journal), h.node.slot
+		mark, on := len(m.journal), h.node
 		m.strike(h)
-		if here, stays := m.rated(m.classFor(h.workload), slot); stays {
-			points += here.parts.total()
-		}
+		points += m.worth(m.classFor(h.workload), on)
 		m.undo(mark)
 	}
 	return points

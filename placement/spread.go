@@ -30,6 +30,30 @@ func (c *class) cellRate(at *cell, e *Engine) (points int64, open bool) {
 	return points, true
 }
 
+// bears reports whether one more instance may be where nodes count under such
+// values as long as one that is not in the book has not left its node, if there is
+// such.
+func (c *class) bears(values []cellValue, leaving *node) bool {
+	if leaving == nil || !c.shape.counts() {
+		return true
+	}
+	w := c.shape.own
+	for i := range w.tally.counters {
+		k := &w.tally.counters[i]
+		from, counts := k.value(leaving)
+		if !counts || k.spread != nil {
+			continue
+		}
+		bump(k.counts, from, 1)
+		open := k.domain && k.reaches(values[i].text, w.spec.Count, w.spec.MinDomains) || !k.domain && k.admits(values[i])
+		bump(k.counts, from, -1)
+		if !open {
+			return false
+		}
+	}
+	return true
+}
+
 // spreadAt is what the spreads add on the node in a slot.
 func (e *Engine) spreadAt(c *class, slot int32) int64 {
 	values, _ := cellValues(c.shape.own, e.slots[slot])

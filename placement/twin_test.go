@@ -18,6 +18,7 @@ type twin struct {
 	workloads  map[psg.WorkloadID]psg.Workload
 	placements []psg.Placement
 	denied     map[psg.WorkloadID]map[psg.NodeID]bool
+	limits     []psg.Limit
 }
 
 func (t *twin) on(node psg.NodeID) []psg.Placement {
@@ -33,7 +34,7 @@ func (t *twin) on(node psg.NodeID) []psg.Placement {
 // fits is whether a workload could run on a node now.
 func (t *twin) fits(w psg.Workload, n psg.Node) bool {
 	return n.Ready && !t.denied[w.ID][n.ID] && t.meets(w, n) && t.roomFor(w, n) && t.portFree(w, n) &&
-		t.apart(w, n) && t.cardsFor(w, n)
+		t.apart(w, n) && t.underLimits(w, n) && t.domainsLeft(w, n) && t.cardsFor(w, n)
 }
 
 func (t *twin) meets(w psg.Workload, n psg.Node) bool {
@@ -98,14 +99,52 @@ func (t *twin) apart(w psg.Workload, n psg.Node) bool {
 			if !ok {
 				return false
 			}
+			most := map[string]int{"": 1, "1": 1, "2": 2}[c.Right]
 			for _, p := range t.placements {
 				if p.Ask.Workload == w.ID && t.node(p.Node).Attributes["rack"] == rack {
-					return false
+					most--
 				}
+			}
+			if most <= 0 {
+				return false
 			}
 		}
 	}
 	return true
+}
+
+func (t *twin) underLimits(w psg.Workload, n psg.Node) bool {
+	for i := range t.limits {
+		l := &t.limits[i]
+		if !l.Covers(w.Labels) {
+			continue
+		}
+		here, total := 1, 1
+		for _, p := range t.placements {
+			if l.Covers(t.workloads[p.Ask.Workload].Labels) {
+				total++
+				if p.Node == n.ID {
+					here++
+				}
+			}
+		}
+		if l.PerNode > 0 && here > l.PerNode && !l.Soft || l.Total > 0 && total > l.Total {
+			return false
+		}
+	}
+	return true
+}
+
+// domainsLeft is whether as many datacenters as wanted can still be reached.
+func (t *twin) domainsLeft(w psg.Workload, n psg.Node) bool {
+	in, placed := map[string]bool{n.Datacenter: true}, 1
+	for _, p := range t.placements {
+		if p.Ask.Workload == w.ID {
+			in[t.node(p.Node).Datacenter] = true
+			placed++
+		}
+	}
+	return w.MinDomains < 2 || len(in)+max(0, w.Count-placed) >= w.MinDomains
 }
 
 func (t *twin) node(id psg.NodeID) psg.Node {

@@ -8,11 +8,13 @@ import (
 const mostTries = 256
 
 // unblock answers one ask: with room that is there, else with room that one
-// node's placements can make by moving away, in as few moves as possible.
+// node's placements can make by moving away, in as few moves as possible. Whoever
+// waits on a node, in a gang or for a reservation is left to Solve.
 func (m *mover) unblock(at int) {
 	m.fixed[m.p.Asks[at].ID] = true
 	w, c := m.admit(at)
-	if c == nil || w.spec.Gang != "" || m.p.Asks[at].Node != "" {
+	ask := &m.p.Asks[at]
+	if c == nil || w.spec.Gang != "" || ask.Node != "" || len(m.reservations(ask, w)) > 0 {
 		return
 	}
 	if m.place(at, w, c); m.answers[at].placement != nil {
@@ -66,8 +68,9 @@ func (m *mover) sets(c *class, n *node, size int) [][]*held {
 	var may []*held
 	seen := make(map[*workload]int)
 	for _, h := range m.movables(n) {
-		if m.hasRoom(h.workload) && seen[h.workload] < size {
-			seen[h.workload]++
+		w := h.workload
+		if seen[w] < min(size, atOnce(&w.spec)-m.moving[w]) && m.hasRoom(w) {
+			seen[w]++
 			may = append(may, h)
 		}
 	}
@@ -102,32 +105,50 @@ func (m *mover) rehearse(at int, c *class, w *way) bool {
 	return ok
 }
 
-// perform puts the ask in the victims' place, and then the victims where they
-// are best off: since they are a smallest set, none of them fits beside the ask
-// any more. Each move has room before the victims are gone, because none goes
-// to the node they leave.
+// perform moves the victims where they are best off, and puts the ask in their
+// place; or does nothing.
 func (m *mover) perform(at int, c *class, w *way) bool {
-	w.points = 0
-	m.begin()
-	for _, h := range w.victims {
-		vc := m.classFor(h.workload)
-		m.strike(h)
-		here, _ := m.e.fitsAt(vc, w.node.slot)
-		w.points -= here.parts.total()
+	mark := m.mark()
+	steps, ok := m.goals(at, c, w)
+	if !ok || !m.moveAll(0, m.p.Asks[at].ID, steps...) {
+		return false
 	}
 	found, ok := m.e.fitsAt(c, w.node.slot)
 	if !ok {
+		m.takeBack(mark)
 		return false
+	}
+	m.grant(at, c, found, nil)
+	return true
+}
+
+// goals are where the victims are best off once the ask is in their place. Since
+// they are a smallest set, none of them fits beside the ask any more.
+func (m *mover) goals(at int, c *class, w *way) (steps []step, ok bool) {
+	mark := m.mark()
+	defer func() {
+		m.takeBack(mark)
+		m.answers[at] = answer{}
+	}()
+	w.points = 0
+	for _, h := range w.victims {
+		m.strike(h)
+		w.points -= m.worth(m.classFor(h.workload), w.node)
+	}
+	found, ok := m.e.fitsAt(c, w.node.slot)
+	if !ok {
+		return nil, false
 	}
 	w.points += found.parts.total()
 	m.grant(at, c, found, nil)
 	for _, h := range w.victims {
-		to, ok := m.e.best(m.classFor(h.workload))
+		to, ok := m.e.bestBeside(m.classFor(h.workload), w.node)
 		if !ok || to.slot == w.node.slot {
-			return false
+			return nil, false
 		}
 		w.points += to.parts.total() - m.e.cfg.Weights.Move
-		m.move(h, w.node, to, 0, m.p.Asks[at].ID)
+		m.move(h, w.node, to, 0, "")
+		steps = append(steps, step{h.placement.Ask.ID, m.e.slots[to.slot]})
 	}
-	return true
+	return steps, true
 }
