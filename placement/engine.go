@@ -44,8 +44,9 @@ type Engine struct {
 	filters map[string]*filter
 	indexed int // classes whose candidates are kept in order
 	rulings rulings
-	cycle   uint64 // of Solve, for what has not been used lately
-	swept   uint64 // cycle in which that was dropped last
+	cycle   uint64  // of Solve, for what has not been used lately
+	open    *solver // of a Trial that has not ended: the book holds what it placed
+	swept   uint64  // cycle in which that was dropped last
 }
 
 // New returns an engine that knows of nothing. The config must be valid.
@@ -68,8 +69,9 @@ func New(cfg Config) *Engine {
 }
 
 // Apply takes in one change. It is idempotent, and ignores deltas that do not
-// bear on placement.
+// bear on placement. It ends a Trial.
 func (e *Engine) Apply(d psg.Delta) {
+	e.endTrial()
 	switch d := d.(type) {
 	case psg.NodeChanged:
 		e.nodeChanged(d.Node)

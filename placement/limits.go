@@ -10,6 +10,7 @@ import (
 // bundle came into force. It costs as much as telling a new engine everything,
 // but nothing where they are the same.
 func (e *Engine) SetLimits(limits []psg.Limit) {
+	e.endTrial()
 	if len(limits) == 0 && len(e.cfg.Limits) == 0 || reflect.DeepEqual(limits, e.cfg.Limits) {
 		return
 	}

@@ -54,7 +54,11 @@ func (e *Engine) preemptGang(p Problem, want Sacrifice, gang psg.GangID) (Preemp
 	if !g.place(true) {
 		g.place(false)
 	}
-	return g.placed(victims), nil
+	found := g.placed(victims)
+	if len(found.Placements) == 0 {
+		return Preemption{}, g.refused(fmt.Sprintf("all of gang %s have room reserved, but not all of it can be used: nothing would wait for those who make way", gang))
+	}
+	return found, nil
 }
 
 // gangRoom looks for room for a gang.

@@ -269,3 +269,22 @@ func TestPreempt_NoneOfAGangEndsForAnotherOfIt(t *testing.T) {
 		t.Errorf("%v make way for another of their own gang", names(found.Victims))
 	}
 }
+
+// TestPreempt_GangThatCannotUseWhatIsReservedForItEndsNobody: the node has shrunk
+// below what is on it. No placement would name whom it waits for.
+func TestPreempt_GangThatCannotUseWhatIsReservedForItEndsNobody(t *testing.T) {
+	w, low := plainWorkload("web", 1), plainWorkload("low", 1)
+	w.Gang, low.Preemptible, low.Priority = "g", true, 1
+	w.Request, low.Request = psg.Resources{psg.CPU: 2000}, psg.Resources{psg.CPU: 2000}
+	c := newCluster(Config{}, w, low, plainNode("n1"))
+	wantPlaced(t, c.commit(hold(w, "r"), gate(low, "l", "n1")), 2)
+	small := plainNode("n1")
+	small.Capacity[psg.CPU] = 3000
+	c.Apply(psg.NodeChanged{Node: small})
+	ask := gate(w, "a", "n1")
+	wantPlaced(t, c.solve(ask), 0)
+	found, refused := c.Preempt(Problem{Now: at, Rows: c.rows}, Sacrifice{Ask: ask, Gang: []psg.Ask{ask}})
+	if want := "preemption: all of gang g have room reserved, but not all of it can be used: nothing would wait for those who make way"; refused == nil || refused.Summary != want {
+		t.Errorf("%+v, %+v", found, refused)
+	}
+}

@@ -38,6 +38,7 @@ func (e *Engine) Solve(p Problem) psg.Plan {
 
 // newSolver brings the engine up to date and lines up a problem's asks.
 func (e *Engine) newSolver(p Problem) *solver {
+	e.endTrial()
 	e.cycle++
 	e.rerank()
 	e.remix()

@@ -1,9 +1,15 @@
 package placement
 
-import "github.com/psgrid/psg"
+import (
+	"slices"
+
+	"github.com/psgrid/psg"
+)
 
 // Trial is a problem's answer that may be amended before it is taken up. The
-// engine stays as the answer leaves it until End, and is for nothing else.
+// engine is as the answer leaves it until End. Whatever else it is asked or told
+// before that ends the trial first, so that nothing is ever decided, or applied, on
+// what was only tried.
 type Trial struct{ s *solver }
 
 // Try decides a problem as Solve does.
@@ -18,16 +24,27 @@ func (e *Engine) Try(p Problem) Trial {
 		}
 	}
 	s.explain()
+	e.open = s
 	return Trial{s}
 }
 
 // Plan is the answer as it stands.
 func (t Trial) Plan() psg.Plan { return t.s.plan() }
 
-// End leaves the engine as it was before Try.
+// End leaves the engine as it was before Try. It does nothing a second time.
 func (t Trial) End() {
-	t.s.undo(0)
-	t.s.e.sweepIdle()
+	if e := t.s.e; e.open == t.s {
+		e.endTrial()
+	}
+}
+
+// endTrial takes back what a trial that has not ended has placed.
+func (e *Engine) endTrial() {
+	if s := e.open; s != nil {
+		e.open = nil
+		s.undo(0)
+		e.sweepIdle()
+	}
 }
 
 // Retry is a gang that is to be placed anew, or what of it comes after its first
@@ -43,10 +60,13 @@ type Retry struct {
 }
 
 // Again places a gang, or an ask of none, anew beside the rest of the plan, and returns its
-// part: all of its asks have a place, or all are refused. It takes no notice of
-// Problem.Stop.
+// part: all of its asks have a place, or all are refused; or, once the trial has
+// ended, none is reached. It takes no notice of Problem.Stop.
 func (t Trial) Again(r Retry) psg.Plan {
 	s := t.s
+	if s.e.open != s {
+		return psg.Plan{Unreached: slices.Clone(r.Asks)}
+	}
 	asks := s.asksOf(&r)
 	r.Keep = min(r.Keep, len(asks))
 	s.anew, s.why = r.Rulings, explanations{}

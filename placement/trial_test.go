@@ -186,3 +186,40 @@ func (e *Engine) take(plan psg.Plan) {
 		e.Apply(psg.Placed{Placement: q})
 	}
 }
+
+// TestTrial_EndsWhenTheEngineIsToldOrAskedAnythingElse: nothing else is to see what
+// was only tried.
+func TestTrial_EndsWhenTheEngineIsToldOrAskedAnythingElse(t *testing.T) {
+	w, other := plainWorkload("web", 3), plainWorkload("other", 1)
+	w.Gang, w.Request = "g", psg.Resources{psg.CPU: 1000}
+	other.Request = psg.Resources{psg.CPU: 1500}
+	placed := psg.Placed{Placement: psg.Placement{Ask: hold(other, "o"), Node: "n1", State: psg.Running, Request: other.Request}}
+	p := Problem{Now: at, Rows: []psg.NodeID{"n1"}, Asks: asksFor(w, 3)}
+	for name, do := range map[string]func(*cluster){
+		"a delta": func(c *cluster) { c.Apply(placed) },
+		"limits": func(c *cluster) {
+			c.SetLimits([]psg.Limit{{Name: "one", Match: map[string]string{"a": "b"}, Total: 1}})
+		},
+		"a problem":   func(c *cluster) { c.Solve(Problem{Now: at, Rows: p.Rows, Asks: []psg.Ask{hold(other, "o")}}) },
+		"moves":       func(c *cluster) { c.improve(3) },
+		"a victim":    func(c *cluster) { c.Preempt(p, Sacrifice{Ask: hold(other, "o")}) },
+		"another try": func(c *cluster) { c.Try(p) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tried, plain := newCluster(Config{}, w, other, plainNode("n1")), newCluster(Config{}, w, other, plainNode("n1"))
+			trial := tried.Try(p)
+			wantPlaced(t, trial.Plan(), 3)
+			do(tried)
+			do(plain)
+			r := Retry{Gang: "g", Asks: []psg.RequestID{p.Asks[0].ID, p.Asks[1].ID, p.Asks[2].ID}}
+			if again := trial.Again(r); len(again.Unreached) != 3 || len(again.Placements)+len(again.Refusals) > 0 {
+				t.Errorf("after the trial has ended: %+v", again)
+			}
+			trial.End()
+			tried.wantWithinCapacity(t)
+			if got, want := mustJSON(t, tried.Solve(p)), mustJSON(t, plain.Solve(p)); got != want {
+				t.Errorf("afterwards it says\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
