@@ -20,8 +20,8 @@ const (
 // ledger was told.
 type record struct {
 	began    time.Time
-	sequence uint64 // of the ledger, then
-	moves    []openMove
+	sequence uint64                 // of the ledger, then
+	moves    []openMove             // written by the duty once it is kept, under steers.mu: see leaving
 	before   map[psg.RequestID]bool // allocations of the group that were there
 	settled  bool                   // nothing is written for it any more
 	givenUp  string
@@ -149,7 +149,7 @@ func (c *Controller) ended(r *record, now time.Time) (ended []psg.Move) {
 		return nil
 	}
 	_, asks := c.job(r.moves[0].move.Workload.JobID())
-	r.moves = slices.DeleteFunc(r.moves, func(o openMove) bool {
+	open := slices.DeleteFunc(slices.Clone(r.moves), func(o openMove) bool {
 		m := o.move
 		m.Versions, m.Writes, m.GivenUp, m.At = r.versions, r.writes, r.givenUp, now
 		if m.GivenUp == "" && now.Sub(r.began) >= recordFor {
@@ -168,6 +168,9 @@ func (c *Controller) ended(r *record, now time.Time) (ended []psg.Move) {
 		ended = append(ended, m)
 		return true
 	})
+	c.steers.mu.Lock()
+	defer c.steers.mu.Unlock()
+	r.moves = open
 	return ended
 }
 
