@@ -158,9 +158,10 @@ type Controller struct {
 
 	previews chan struct{} // holds a token for each preview that is being made
 
-	wishes chan []psg.NodeID // where moves would pay; at most one list
-	images chan psg.Image    // to be saved; at most one
-	saver  chan struct{}     // holds a token while an image is being saved
+	wishes   chan []placement.Move // moves that would pay; at most one list
+	carrying chan struct{}         // holds a token from when they are looked for until they are carried out
+	images   chan psg.Image        // to be saved; at most one
+	saver    chan struct{}         // holds a token while an image is being saved
 	// Of the workloads: which are held, and which of those to count anew.
 	held, uncounted map[psg.WorkloadID]bool
 
@@ -187,7 +188,8 @@ func New(log Log, policy func() Policy, jobs Jobs, config Config) (*Controller, 
 		state:     ledger.New(),
 		previews:  make(chan struct{}, maxPreviews),
 		images:    make(chan psg.Image, 1),
-		wishes:    make(chan []psg.NodeID, 1),
+		wishes:    make(chan []placement.Move, 1),
+		carrying:  make(chan struct{}, 1),
 		saver:     make(chan struct{}, 1),
 	}, nil
 }

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -17,75 +16,96 @@ const improveFor = 100 * time.Millisecond
 // zero value means never.
 type Improvement struct {
 	Every time.Duration // between two looks of cycles that nobody waits for; 0 means never
-	Moves int           // most that are begun after one look; default 8
+	Moves int           // most that one look begins, each step of an exchange counted; default 8
 }
 
 // lookForMoves sees whether moves would pay, now that nobody waits for a place,
-// and has Improve begin them. It gives up where the rulings that say what is
-// protected take too long.
+// and has Improve carry them out. While those of the last look are carried out
+// there is no other.
 func (c *Controller) lookForMoves(ctx context.Context, now time.Time) error {
 	if c.config.Improvement.Every <= 0 || now.Sub(c.improved) < c.config.Improvement.Every || c.steers.orchestrator() == nil {
 		return nil
 	}
+	select {
+	case c.carrying <- struct{}{}:
+	default:
+		return nil
+	}
 	c.improved = now
+	moves, err := c.movesThatPay(ctx, now)
+	if err != nil || len(moves) == 0 {
+		<-c.carrying
+		return err
+	}
+	c.wishes <- moves // there is room: whoever holds the token is alone
+	return nil
+}
+
+// movesThatPay are those that the engine finds now. It gives up where the rulings
+// that say what is protected take too long.
+func (c *Controller) movesThatPay(ctx context.Context, now time.Time) ([]placement.Move, error) {
 	spent := within(improveFor)
 	view, policy := c.freeze(now), c.policy()
+	unmoved := c.steers.unmoved(time.Now())
 	rulings := map[psg.WorkloadID]*psg.Ruling{}
 	for i := range view.Workloads {
 		w := &view.Workloads[i]
 		ruling, err := policy.Rule(ctx, w, view)
 		if err != nil {
-			return err
+			return nil, err
+		}
+		if unmoved[w.ID.JobID()] || !startsByAsking(w) || allowedDown(w) < 1 && !startsFirst(w) {
+			stays := psg.Reason{Source: "moves", Text: "its group can spare none now"}
+			ruling.Protected = append(slices.Clip(ruling.Protected), stays)
 		}
 		if rulings[w.ID] = &ruling; spent() {
 			c.config.Log.Warn("no look for moves that pay: policy took too long", "workloads", len(view.Workloads))
-			return nil
+			return nil, nil
 		}
 	}
 	c.bind(c.engine, policy, rulings, nil, view, now)
-	found := c.engine.Improve(placement.Problem{
+	return c.engine.Improve(placement.Problem{
 		Now: now, Seed: c.state.Sequence(), Rulings: rulings, Rows: rows(view), Stop: spent,
-	}, c.config.Improvement.Moves)
-	var from []psg.NodeID
-	for _, move := range found.Moves {
-		if !slices.Contains(from, move.From) {
-			from = append(from, move.From)
-		}
-	}
-	if len(from) == 0 {
-		return nil
-	}
-	select {
-	case c.wishes <- from:
-	default: // those of the last look are not done
-	}
-	return nil
+	}, c.config.Improvement.Moves).Moves, nil
 }
 
-// Improve begins the moves that idle cycles find, node by node, as Rebalance does:
-// within what their groups can spare, and with the destination reserved before
-// anything stops. It runs until ctx ends: it is one of Config.Duties.
+// unmoved are the jobs of which no instance may move now: one is on its way, or
+// the last one's move was given up a while ago.
+func (s *steers) unmoved(now time.Time) map[psg.JobID]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	jobs := map[psg.JobID]bool{}
+	for id := range s.shifts {
+		jobs[id] = true
+	}
+	for id, job := range s.jobs {
+		if job.still.After(now) {
+			jobs[id] = true
+		}
+	}
+	return jobs
+}
+
+// Improve carries out the moves that idle cycles find, in their order: within what
+// their groups can spare, and with each destination reserved before anything
+// stops, as Rebalance does. Moves that pay by themselves are begun and left to
+// themselves; those that pay only together are carried to their end before what
+// follows begins. It runs until ctx ends: it is one of Config.Duties.
 func (c *Controller) Improve(ctx context.Context) error {
+	select {
+	case <-c.wishes: // of a lead that is over
+		<-c.carrying
+	default:
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case from := <-c.wishes:
-			left := c.config.Improvement.Moves
-			for _, node := range from {
-				if left <= 0 {
-					break
-				}
-				done, err := c.Rebalance(ctx, psg.Rebalance{Node: node, Max: left})
-				switch {
-				case ctx.Err() != nil:
-					return ctx.Err()
-				case errors.Is(err, psg.ErrNotLeader):
-					return err
-				case err != nil:
-					c.config.Log.Warn("node not improved", "node", node, "error", err)
-				}
-				left -= len(done.Orders)
+		case moves := <-c.wishes:
+			err := c.carryOut(ctx, moves)
+			<-c.carrying
+			if err != nil {
+				return err
 			}
 		}
 	}

@@ -62,13 +62,10 @@ func (c *Controller) begin(ctx context.Context, moves []wantedMove, left allowan
 	if workload == nil {
 		return nil, nil
 	}
-	if c.steers.shiftOf(id.JobID()) != nil {
-		return nil, fmt.Errorf("others of the job move already: %w", psg.ErrBusy)
+	if err := c.mayMove(id.JobID()); err != nil {
+		return nil, err
 	}
-	if wait := c.steers.resting(id.JobID(), time.Now()); wait > 0 {
-		return nil, fmt.Errorf("the last move of the job was given up, the next may be in %v: %w", wait.Round(time.Second), psg.ErrBusy)
-	}
-	must := workload.Disruption != nil && workload.Disruption.Order == psg.StartFirst
+	must := mustStartFirst(workload)
 	if startsFirst(workload) && there == len(moves) {
 		orders, err := c.shiftWithin(ctx, workload, moves, left, to)
 		if err == nil || must || !errors.Is(err, errNoRoom) && !errors.Is(err, psg.ErrInvalid) {
@@ -97,6 +94,22 @@ func (c *Controller) begin(ctx context.Context, moves []wantedMove, left allowan
 		orders = append(orders, order)
 	}
 	return orders, nil
+}
+
+// mayMove reports why no instance of a job may begin to move now, as psg.ErrBusy.
+func (c *Controller) mayMove(job psg.JobID) error {
+	if c.steers.shiftOf(job) != nil {
+		return fmt.Errorf("others of the job move already: %w", psg.ErrBusy)
+	}
+	if wait := c.steers.resting(job, time.Now()); wait > 0 {
+		return fmt.Errorf("the last move of the job was given up, the next may be in %v: %w", wait.Round(time.Second), psg.ErrBusy)
+	}
+	return nil
+}
+
+// mustStartFirst reports whether instances of a workload move in no other order.
+func mustStartFirst(w *psg.Workload) bool {
+	return w.Disruption != nil && w.Disruption.Order == psg.StartFirst
 }
 
 // shiftWithin is shift for as many as are allowed. Those that are too many by
