@@ -78,7 +78,8 @@ func (c *Controller) stopVictims(ctx context.Context, to Stopper, stopped map[ps
 		if err := c.mustLead(); err != nil {
 			return err
 		}
-		if err := to.Stop(ctx, order.Alloc); err != nil {
+		err := inTime(ctx, orchestratorWithin, func(ctx context.Context) error { return to.Stop(ctx, order.Alloc) })
+		if err != nil {
 			errs = append(errs, fmt.Errorf("stop %s: %w", order.Alloc, err))
 			stopped[order.Ask] = time.Now().Add(steerRetry - stopWithin)
 			continue

@@ -60,6 +60,7 @@ const (
 // controller leads before each thing it does, and runs until ctx ends: it is one
 // of Config.Duties.
 func (c *Controller) Steer(ctx context.Context, to Orchestrator) error {
+	to = impatient{to, orchestratorWithin}
 	c.steers.open(to)
 	defer c.steers.close()
 	c.noteAll(time.Now())
@@ -142,7 +143,7 @@ func (c *Controller) attend(ctx context.Context, job psg.JobID, to Orchestrator)
 
 func (c *Controller) act(ctx context.Context, job psg.JobID, to Orchestrator) error {
 	workloads, asks := c.job(job)
-	if s := c.steers.keep(job, resumed(workloads, asks, time.Now())); s != nil {
+	if s := c.steers.keep(job, c.versionOf(job), resumed(workloads, asks, time.Now())); s != nil {
 		return c.settle(ctx, s, to)
 	}
 	if releasable(workloads, asks) {

@@ -12,6 +12,7 @@ import (
 func (w *world) full(room int) {
 	filler := workload("filler", "service", 4096-512*int64(room))
 	w.report(psg.WorkloadChanged{Workload: filler})
+	w.cycle()
 	if order := w.place(0, gate(filler, "f", "n2"))[0]; order.Kind != psg.Grant {
 		w.Fatalf("the filler: %+v", order)
 	}

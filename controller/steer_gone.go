@@ -62,11 +62,13 @@ func (s *steers) goneFrom(job psg.JobID) ([]psg.NodeID, time.Time) {
 	return nil, time.Time{}
 }
 
-func (s *steers) forgetGone(job psg.JobID) {
+// forgetGone forgets nodes that a job is no longer hinted to. Another may have been
+// lost meanwhile.
+func (s *steers) forgetGone(job psg.JobID, nodes []psg.NodeID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if noted := s.jobs[job]; noted != nil {
-		noted.gone = nil
+		noted.gone = slices.DeleteFunc(noted.gone, func(node psg.NodeID) bool { return slices.Contains(nodes, node) })
 	}
 }
 
@@ -94,7 +96,7 @@ func (c *Controller) unhint(ctx context.Context, job psg.JobID, gone []psg.NodeI
 	case err != nil && !errors.Is(err, psg.ErrUnknown): // a job that is gone is hinted nowhere
 		return err
 	}
-	c.steers.forgetGone(job)
+	c.steers.forgetGone(job, gone)
 	if changed {
 		c.config.Log.Info("no longer hinted to lost nodes", "namespace", job.Namespace, "job", job.Job, "nodes", gone)
 	}

@@ -135,3 +135,28 @@ func TestSteer_ANewLeaderTakesBackHintsToALostNode(t *testing.T) {
 		t.Errorf("gone %v, want n1", gone)
 	}
 }
+
+func TestFinish_ASuccessorIsOfOneMove(t *testing.T) {
+	w, web := spread3(t)
+	w.steers.open(&director{})
+	for _, id := range []psg.RequestID{"w1", "w2"} {
+		source, _ := w.Ask(id)
+		r := w.newRecord([]psg.AskStatus{source}, false)
+		r.settle()
+		w.steers.record(r, []leg{{source: id, to: "n2"}})
+		w.report(psg.Freed{Ask: id, State: psg.Released, At: start})
+	}
+	for _, successor := range []string{"x1", "x2"} {
+		w.place(0, gate(web, successor, "n2"))
+		w.report(psg.Moved{Ask: psg.RequestID(successor), State: psg.Running, At: start})
+		w.cycle()
+		if err := w.finish(t.Context(), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		w.cycle()
+	}
+	ended := w.steers.finishedFrom("n1")
+	if len(ended) != 2 || ended[0].Successor != "x1" || ended[1].Successor != "x2" {
+		t.Errorf("finished %+v, want one that x1 is the successor of, and one x2", ended)
+	}
+}

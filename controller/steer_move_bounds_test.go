@@ -66,6 +66,7 @@ func TestRebalance_LeavesAGroupThatMovesTogetherForTheNextTime(t *testing.T) {
 	low := workload("low", "batch", 64)
 	low.Priority, low.Count, low.Version = web.Priority-1, 2, 1
 	w.report(psg.WorkloadChanged{Workload: low})
+	w.cycle()
 	w.place(0, gate(low, "l1", "n1"))
 	w.report(psg.Moved{Ask: "l1", State: psg.Running, At: start})
 	low.Count = 1

@@ -114,7 +114,13 @@ func (c *Controller) finish(ctx context.Context, now time.Time) error {
 	c.steers.mu.Unlock()
 	var ended []psg.Move
 	for _, r := range records {
-		ended = append(ended, c.ended(r, now)...)
+		of := c.ended(r, now)
+		for _, m := range of {
+			for _, other := range records { // each successor is of one move
+				other.before[psg.RequestID(m.Successor)] = true
+			}
+		}
+		ended = append(ended, of...)
 	}
 	c.steers.closed(ended)
 	var told []psg.Delta

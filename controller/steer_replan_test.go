@@ -14,6 +14,7 @@ func TestSteer_PlansAStrayAnewWhenItsNodeNoLongerTakesIt(t *testing.T) {
 		"filled": func(w *world) {
 			filler := workload("filler", "service", 4000)
 			w.report(psg.WorkloadChanged{Workload: filler})
+			w.cycle()
 			w.place(0, gate(filler, "f", "n2"))
 		},
 		"shunned": func(w *world) {

@@ -178,7 +178,7 @@ func (c *Controller) settle(ctx context.Context, s *shift, to Orchestrator) erro
 	case psg.ShiftFailed:
 		return c.steady(ctx, s, "its successor did not become healthy", to)
 	case psg.ShiftGone:
-		c.steers.end(job)
+		c.steers.end(job, c.versionOf(job))
 		s.record.giveUp("the job was changed meanwhile")
 		return c.undo(ctx, s.legs, "the job was changed while it moved")
 	}
@@ -234,7 +234,7 @@ func (c *Controller) steady(ctx context.Context, s *shift, why string, to Orches
 	if err != nil && !errors.Is(err, psg.ErrUnknown) {
 		return err
 	}
-	c.steers.end(job)
+	c.steers.end(job, c.versionOf(job))
 	s.record.wrote(changed, 0)
 	s.record.settle()
 	if why == "" {
@@ -283,18 +283,25 @@ func (s *steers) begin(job psg.JobID, one *shift, from time.Time) {
 }
 
 // keep remembers a shift that an earlier leader has begun, unless one of the job
-// is known to run, and returns what runs; one may be nil.
-func (s *steers) keep(job psg.JobID, one *shift) *shift {
+// is known to run, or this version's to have ended, and returns what runs; one may be
+// nil.
+func (s *steers) keep(job psg.JobID, version uint64, one *shift) *shift {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.shifts[job] == nil && one != nil {
+	noted := s.jobs[job]
+	if over := noted != nil && noted.over != 0 && noted.over >= version; s.shifts[job] == nil && one != nil && !over {
 		s.shifts[job] = one
 	}
 	return s.shifts[job]
 }
 
-func (s *steers) end(job psg.JobID) {
+// end forgets a shift. The ledger may show for a while that a version of the job has
+// it.
+func (s *steers) end(job psg.JobID, version uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.shifts, job)
+	if noted := s.jobs[job]; noted != nil {
+		noted.over = version
+	}
 }

@@ -50,6 +50,7 @@ func TestRebalance_SaysWhyWhatIsToLeaveStays(t *testing.T) {
 			low := workload("low", "batch", 64)
 			low.Count, low.Version = 1, 1
 			w.report(psg.WorkloadChanged{Workload: low})
+			w.cycle()
 			w.place(0, gate(low, "a1", "n1"))
 		}, all, 3, "it is granted: what does not run yet is not moved"},
 	} {

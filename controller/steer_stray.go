@@ -43,12 +43,13 @@ func (c *Controller) guide(ctx context.Context, job psg.JobID, strays []psg.AskS
 	}
 	stopped, err := c.stopStrays(ctx, strays, planned, to)
 	c.sent(job, stopped, blinded)
+	if !changed && len(stopped) == 0 {
+		c.steers.refund(job)
+	}
 	if err != nil {
 		return err
 	}
-	if len(stopped) > 0 {
-		c.steers.again(job, time.Now().Add(stopWithin))
-	}
+	c.steers.again(job, time.Now().Add(stopWithin)) // for those that are stopped in vain, or had no room just now
 	c.config.Log.Info("steered", "namespace", job.Namespace, "job", job.Job, "stopped", len(stopped), "new_version", changed)
 	return nil
 }

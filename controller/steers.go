@@ -42,6 +42,7 @@ type steerJob struct {
 	lost   time.Time     // when the last of them was
 	rest   time.Duration // how long its instances do not move after a shift was given up
 	still  time.Time     // until when
+	over   uint64        // the version of the job whose shift has ended
 	blind  *blind        // its allocations are stopped without a hint; never changed, only replaced
 
 	waits   time.Time // since when a change of it waits for what starts
