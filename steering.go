@@ -24,6 +24,8 @@ type Steering struct {
 	// Supersede says that a running deployment waits for this very change: it
 	// may be replaced by one of the same tasks. Otherwise it is left to end.
 	Supersede bool
+	// Waiting are the allocations that it waits with, which have not started.
+	Waiting []AllocID
 	// Shifts has instances of groups moved by starting others first, by group. A
 	// hint for a group without one ends the shift that it has.
 	Shifts map[string]Shift

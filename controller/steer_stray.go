@@ -58,7 +58,13 @@ func (c *Controller) guide(ctx context.Context, job psg.JobID, strays []psg.AskS
 // told: what is stopped may still come out there.
 func (c *Controller) hint(ctx context.Context, job psg.JobID, to Orchestrator) (changed bool, blinded, err error) {
 	workloads, asks := c.job(job)
-	changed, err = c.steer(ctx, psg.Steering{Job: job, Hints: hints(workloads, asks), Supersede: true}, to)
+	var waiting []psg.AllocID
+	for i := range asks {
+		if stray(&asks[i]) {
+			waiting = append(waiting, asks[i].Ask.Alloc)
+		}
+	}
+	changed, err = c.steer(ctx, psg.Steering{Job: job, Hints: hints(workloads, asks), Supersede: true, Waiting: waiting}, to)
 	if errors.Is(err, psg.ErrUnknown) {
 		blinded, err = err, nil
 	}

@@ -62,7 +62,7 @@ func (e *Enactor) detach(ctx context.Context, id psg.JobID) (Detached, error) {
 		return out, fmt.Errorf("a new version would run its completed instances again; its hints do no harm: %w", psg.ErrBusy)
 	}
 	if !isHeld(before) { // else its deployment waits for the hold to go
-		if err := e.mayInterrupt(ctx, psg.Steering{Job: id}); err != nil {
+		if err := e.mayInterrupt(ctx, psg.Steering{Job: id}, before); err != nil {
 			return out, err
 		}
 	}

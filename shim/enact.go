@@ -68,19 +68,8 @@ func (e *Enactor) steerOnce(ctx context.Context, s psg.Steering, leads func() er
 	if same(before, wanted) {
 		return false, nil
 	}
-	if !s.Release {
-		if reruns, err := e.wouldRerun(ctx, s.Job, before); err != nil {
-			return false, err
-		} else if reruns {
-			return false, fmt.Errorf("a new version of batch job %q would run again what has completed: %w", s.Job.Job, psg.ErrUnknown)
-		}
-		own := s.Abandon && len(shifting(before)) > 0 // the deployment is of the shift
-		if err := e.mayInterrupt(ctx, s); err != nil && !own {
-			return false, err
-		}
-		if err := e.mayShift(ctx, s, before); err != nil {
-			return false, err
-		}
+	if err := e.mayRegister(ctx, s, before); err != nil {
+		return false, err
 	}
 	submission, err := e.submission(ctx, s.Job, before)
 	if err != nil {
@@ -140,35 +129,6 @@ func (e *Enactor) wouldRerun(ctx context.Context, id psg.JobID, job *api.Job) (b
 	return slices.ContainsFunc(allocs, func(a *api.AllocationListStub) bool {
 		return a.ClientStatus == api.AllocClientStatusComplete && a.DesiredStatus == api.AllocDesiredStatusRun
 	}), nil
-}
-
-// mayInterrupt refuses with psg.ErrBusy while a deployment runs, because a new
-// version of the job would replace it. One that waits for this very change, and
-// has no canaries to lose, goes on under the new version.
-func (e *Enactor) mayInterrupt(ctx context.Context, s psg.Steering) error {
-	deployment, _, err := e.client.Jobs().LatestDeployment(s.Job.Job, query(ctx, s.Job.Namespace))
-	if err != nil {
-		return fmt.Errorf("read deployment of job %q: %w: %w", s.Job.Job, psg.ErrUnavailable, err)
-	}
-	if deployment == nil {
-		return nil
-	}
-	switch deployment.Status {
-	case api.DeploymentStatusSuccessful, api.DeploymentStatusFailed, api.DeploymentStatusCancelled:
-		return nil
-	case api.DeploymentStatusRunning:
-	default:
-		return fmt.Errorf("job %q has a deployment that is %s: %w", s.Job.Job, deployment.Status, psg.ErrBusy)
-	}
-	if !s.Supersede {
-		return fmt.Errorf("job %q has a deployment that runs: %w", s.Job.Job, psg.ErrBusy)
-	}
-	for name, group := range deployment.TaskGroups {
-		if group.DesiredCanaries > 0 && !group.Promoted {
-			return fmt.Errorf("job %q has canaries of group %q that are not promoted yet: %w", s.Job.Job, name, psg.ErrBusy)
-		}
-	}
-	return nil
 }
 
 // submission is the user's source of the job's version, nil if Nomad keeps none.

@@ -77,6 +77,30 @@ func hintG(job string) psg.Steering {
 
 func ready() error { return nil }
 
+// canaries has a deployment run with a state of group g.
+func canaries(state string) func(*registry, *psg.Steering) {
+	return func(r *registry, s *psg.Steering) {
+		r.deployment = `{"Status":"running","TaskGroups":{"g":` + state + `}}`
+		s.Waiting = []psg.AllocID{"waits"}
+	}
+}
+
+// releasing is canaries of a job that is held, as a whole or in a group without any.
+func releasing(held func(string) string, state string) func(*registry, *psg.Steering) {
+	return func(r *registry, s *psg.Steering) {
+		canaries(state)(r, s)
+		r.job, s.Release, s.Supersede = held(r.job), true, false
+	}
+}
+
+func keep(job string) string { return job }
+
+func free(job string) string {
+	const hold = `{"LTarget":"${meta.psg_hold}","RTarget":"never","Operand":"="}`
+	job = strings.Replace(job, hold+",", "", 1)
+	return strings.Replace(job, `"taskgroups":[`, `"taskgroups":[{"Name":"held","Constraints":[`+hold+`],"Tasks":[]},`, 1)
+}
+
 func TestEnactor_ChangesOnlyWhatItMust(t *testing.T) {
 	r := serviceRegistry()
 	r.conflicts = 2
@@ -118,10 +142,17 @@ func TestEnactor_LeavesAJobAloneWhen(t *testing.T) {
 		want    error
 		written int
 	}{
-		"a deployment runs":           {func(r *registry, s *psg.Steering) { r.deployment, s.Supersede = `{"Status":"running"}`, false }, nil, psg.ErrBusy, 0},
-		"a deployment waits for this": {func(r *registry, _ *psg.Steering) { r.deployment = `{"Status":"running"}` }, nil, nil, 1},
-		"a deployment has canaries": {func(r *registry, _ *psg.Steering) {
-			r.deployment = `{"Status":"running","TaskGroups":{"g":{"DesiredCanaries":1}}}`
+		"a deployment runs":               {func(r *registry, s *psg.Steering) { r.deployment, s.Supersede = `{"Status":"running"}`, false }, nil, psg.ErrBusy, 0},
+		"a deployment waits for this":     {func(r *registry, _ *psg.Steering) { r.deployment = `{"Status":"running"}` }, nil, nil, 1},
+		"a deployment has canaries":       {canaries(`{"DesiredCanaries":2,"PlacedCanaries":["c1","c2"]}`), nil, psg.ErrBusy, 0},
+		"none of its canaries is placed":  {canaries(`{"DesiredCanaries":2}`), nil, nil, 1},
+		"one of its canaries waits":       {canaries(`{"DesiredCanaries":2,"PlacedCanaries":["c1","waits"]}`), nil, nil, 1},
+		"a canary runs in another group":  {canaries(`{"DesiredCanaries":1,"PlacedCanaries":["c1"]},"h":{}`), nil, psg.ErrBusy, 0},
+		"a hold goes, and a canary runs":  {releasing(free, `{"DesiredCanaries":1,"PlacedCanaries":["c1"]}`), nil, psg.ErrBusy, 0},
+		"a hold goes, of canaries":        {releasing(keep, `{"DesiredCanaries":1}`), nil, nil, 1},
+		"a hold goes that canaries await": {releasing(keep, `{"DesiredCanaries":1},"h":{"DesiredCanaries":1,"PlacedCanaries":["c1"]}`), nil, nil, 1},
+		"a hold goes, somebody paused": {func(r *registry, s *psg.Steering) {
+			s.Release, s.Supersede, r.deployment = true, false, `{"Status":"paused"}`
 		}, nil, psg.ErrBusy, 0},
 		"its canaries are promoted": {func(r *registry, _ *psg.Steering) {
 			r.deployment = `{"Status":"running","TaskGroups":{"g":{"DesiredCanaries":1,"Promoted":true}}}`
