@@ -142,3 +142,29 @@ func TestSpares_CountsASourceThatEndsWhileItsSuccessorStarts(t *testing.T) {
 		t.Error("none may be down although all three run")
 	}
 }
+
+// So it is for the hint of the next: it would draw the successor back.
+func TestRebalance_HintsNothingToWhereASourceEnds(t *testing.T) {
+	w, web := spread3(t)
+	web.Migrate, web.Version = &psg.Migrate{MaxParallel: 2}, 2
+	w.report(psg.WorkloadChanged{Workload: web})
+	w.cycle()
+	nomad := &director{}
+	orders, err := w.rebalanced(nomad, "n1")
+	if err != nil || len(orders) != 2 {
+		t.Fatalf("%v, %v; want two moves", orders, err)
+	}
+	if s := nomad.last(); s.Hints["main"]["n1"] != 1 || s.Hints["main"]["n2"] != 2 {
+		t.Errorf("hinted %+v, want one left on n1 and two on n2", s.Hints)
+	}
+	first := psg.RequestID(orders[0].Alloc)
+	w.report(psg.Moved{Ask: first, State: psg.Running, At: start})
+	w.cycle()
+	if w.state(first) != psg.Running {
+		t.Fatalf("the first is %s", w.state(first))
+	}
+	changed, _, err := w.hint(t.Context(), web.ID.JobID(), nomad)
+	if s := nomad.last(); !changed || err != nil || s.Hints["main"]["n1"] != 1 || s.Hints["main"]["n2"] != 2 {
+		t.Errorf("hinted %+v, %v; want one left on n1 and two on n2", s.Hints, err)
+	}
+}

@@ -27,7 +27,7 @@ func (c *Controller) leftBehind(ctx context.Context, now time.Time) error {
 			c.steers.note(w.ID.JobID(), now)
 		}
 	}
-	leaving := c.steers.leaving(now)
+	leaving := c.steers.leaving(recordFor)
 	var ends []psg.Delta
 	for _, status := range c.statuses() {
 		id, workload := status.Ask.ID, status.Ask.Workload

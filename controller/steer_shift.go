@@ -103,7 +103,7 @@ func (c *Controller) register(ctx context.Context, s *shift, moves []wantedMove,
 		}
 	}
 	job := s.workload.JobID()
-	workloads, asks := c.job(job)
+	workloads, asks := c.staying(job)
 	asks = without(asks, s.legs)
 	changed, err := c.steer(ctx, psg.Steering{
 		Job: job, Hints: hints(workloads, asks),

@@ -76,7 +76,7 @@ func allowedDown(w *psg.Workload) int {
 
 // spares reports whether one instance of a workload may be down just now.
 func (c *Controller) spares(id psg.WorkloadID) bool {
-	spare, moves := false, c.steers.leaving(time.Now())
+	spare, moves := false, c.steers.leaving(steerHold)
 	c.view(func(s *ledger.State) {
 		w := s.Workload(id)
 		if w == nil {
@@ -102,19 +102,27 @@ func leaves(source psg.RequestID, rooms []psg.AskStatus) bool {
 	return slices.ContainsFunc(rooms, func(s psg.AskStatus) bool { return reservedFor(s.Ask.ID, movePrefix, source) })
 }
 
-// leaving are the allocations of moves that this controller has begun lately and
+// leaving are the allocations of moves that this controller has begun so lately and
 // that have yet to end: one may be seen running after its successor has used the
 // room.
-func (s *steers) leaving(now time.Time) map[psg.RequestID]bool {
+func (s *steers) leaving(lately time.Duration) map[psg.RequestID]bool {
+	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sources := map[psg.RequestID]bool{}
 	for _, r := range s.records {
 		for _, o := range r.moves {
-			if now.Sub(r.began) < steerHold {
+			if now.Sub(r.began) < lately {
 				sources[o.source] = true
 			}
 		}
 	}
 	return sources
+}
+
+// staying are a job's workloads, and its asks but for those that have begun to move.
+func (c *Controller) staying(job psg.JobID) (workloads []psg.Workload, asks []psg.AskStatus) {
+	leaving := c.steers.leaving(steerHold)
+	workloads, asks = c.job(job)
+	return workloads, slices.DeleteFunc(asks, func(s psg.AskStatus) bool { return leaving[s.Ask.ID] })
 }
