@@ -85,6 +85,9 @@ func Connect(config Config) (*Bus, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
+	if err := CheckCredentials(config.Credentials); err != nil {
+		return nil, err
+	}
 	bus := &Bus{config: config, quiet: quietFor}
 	options := []nats.Option{
 		nats.Name(config.Name),

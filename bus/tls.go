@@ -28,9 +28,17 @@ func ClientTLS(ca, cert, key string) (*tls.Config, error) {
 	if cert != "" || key != "" {
 		pair, err := tls.LoadX509KeyPair(cert, key)
 		if err != nil {
-			return nil, fmt.Errorf("TLS certificate for the bus: %w", err)
+			return nil, fmt.Errorf("TLS certificate for the bus, %s with key %s: %w", named(cert), named(key), err)
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
 	return config, nil
+}
+
+// named is a file, or that there is none.
+func named(file string) string {
+	if file == "" {
+		return "no file"
+	}
+	return file
 }

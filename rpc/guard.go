@@ -180,6 +180,9 @@ func ReadToken(file string) (string, error) {
 	}
 	for line := range strings.Lines(string(content)) {
 		if token := strings.TrimSpace(line); token != "" && !strings.HasPrefix(token, "#") {
+			if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+				return "", fmt.Errorf("read token: what %s holds is none: it has other than printable characters", file)
+			}
 			return token, nil
 		}
 	}

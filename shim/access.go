@@ -51,7 +51,7 @@ func NewAccess(tokenFile string) (*Access, *api.Client, error) {
 	transport.MaxIdleConnsPerHost = 2 * parallel
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	if err := api.ConfigureTLS(&http.Client{Transport: transport}, config.TLSConfig); err != nil {
-		return nil, nil, fmt.Errorf("nomad TLS: %w", err)
+		return nil, nil, fmt.Errorf("nomad TLS (%s): %w", TLSFiles(config.TLSConfig), err)
 	}
 	a := &Access{tokenFile: tokenFile, next: transport, troubles: map[string]trouble{}}
 	config.HttpClient = &http.Client{Transport: a}
@@ -68,6 +68,17 @@ func NewAccess(tokenFile string) (*Access, *api.Client, error) {
 	return a, client, nil
 }
 
+// TLSFiles names the files of Nomad's TLS that the environment names.
+func TLSFiles(config *api.TLSConfig) string {
+	var files []string
+	for _, one := range [][2]string{{"NOMAD_CACERT", config.CACert}, {"NOMAD_CAPATH", config.CAPath}, {"NOMAD_CLIENT_CERT", config.ClientCert}, {"NOMAD_CLIENT_KEY", config.ClientKey}} {
+		if one[1] != "" {
+			files = append(files, one[0]+" "+one[1])
+		}
+	}
+	return strings.Join(files, ", ")
+}
+
 func (a *Access) token() (string, error) {
 	data, err := os.ReadFile(a.tokenFile)
 	if err != nil {
@@ -76,6 +87,9 @@ func (a *Access) token() (string, error) {
 	token := strings.TrimSpace(string(data))
 	if token == "" {
 		return "", fmt.Errorf("nomad token: %s is empty", a.tokenFile)
+	}
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", fmt.Errorf("nomad token: what %s holds is none: it has other than printable characters", a.tokenFile)
 	}
 	return token, nil
 }

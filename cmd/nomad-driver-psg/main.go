@@ -90,7 +90,7 @@ func tlsConfig(block *hclspec.TLS) (*tls.Config, error) {
 	if block.Cert != "" {
 		pair, err := tls.LoadX509KeyPair(block.Cert, block.Key)
 		if err != nil {
-			return nil, fmt.Errorf("tls.cert: %w", err)
+			return nil, fmt.Errorf("tls.cert %s with tls.key %s: %w", block.Cert, block.Key, err)
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}

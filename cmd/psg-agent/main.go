@@ -87,6 +87,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "psg-agent: %v\n", err)
 		return exitUsage
 	}
+	if err := bus.CheckCredentials(o.credentials); err != nil {
+		fmt.Fprintf(stderr, "psg-agent: -nats-creds: %v\n", err)
+		return exitUsage
+	}
 	log := slog.New(slog.NewTextHandler(stderr, nil))
 	link := &link{config: bus.Config{
 		Name:        "psg-agent " + o.node,

@@ -136,7 +136,7 @@ func (o *orderOptions) tls() (*tls.Config, error) {
 	}
 	pair, err := tls.LoadX509KeyPair(o.cert, o.key)
 	if err != nil {
-		return nil, fmt.Errorf("-orders-tls-cert and -orders-tls-key: %w", err)
+		return nil, fmt.Errorf("-orders-tls-cert %q with -orders-tls-key %q: %w", o.cert, o.key, err)
 	}
 	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13}
 	if o.ca == "" {

@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/psgrid/psg/bus"
 	"github.com/psgrid/psg/rpc"
 	"github.com/psgrid/psg/shim"
 )
@@ -76,8 +77,11 @@ says what Nomad refuses.`,
 			if config.log, err = newLogger(c.stderr, level, logJSON); err != nil {
 				return usageError{err}
 			}
-			if config.tls, err = serverTLS(ca, cert, key); err != nil {
+			if config.tls, err = serverTLS("-tls", ca, cert, key); err != nil {
 				return err
+			}
+			if err := bus.CheckCredentials(config.natsCredentials); err != nil {
+				return fmt.Errorf("-nats-creds: %w", err)
 			}
 			if config.policyKey, err = policyKey.read(); err != nil {
 				return err
@@ -117,17 +121,17 @@ func newLogger(w io.Writer, level string, asJSON bool) (*slog.Logger, error) {
 }
 
 // serverTLS returns nil without a certificate. With an authority, clients must
-// show a certificate of it.
-func serverTLS(ca, cert, key string) (*tls.Config, error) {
+// show a certificate of it. The flags that name the files begin as given.
+func serverTLS(flags, ca, cert, key string) (*tls.Config, error) {
 	if cert == "" && key == "" && ca == "" {
 		return nil, nil
 	}
 	if cert == "" || key == "" {
-		return nil, usagef("-tls-cert and -tls-key are needed together")
+		return nil, usagef("%s-cert and %s-key are needed together", flags, flags)
 	}
 	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
-		return nil, fmt.Errorf("load TLS certificate: %w", err)
+		return nil, fmt.Errorf("%s-cert %s with %s-key %s: %w", flags, cert, flags, key, err)
 	}
 	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13}
 	if ca == "" {
@@ -135,11 +139,11 @@ func serverTLS(ca, cert, key string) (*tls.Config, error) {
 	}
 	authorities, err := os.ReadFile(ca)
 	if err != nil {
-		return nil, fmt.Errorf("load TLS authorities: %w", err)
+		return nil, fmt.Errorf("%s-ca: %w", flags, err)
 	}
 	config.ClientCAs = x509.NewCertPool()
 	if !config.ClientCAs.AppendCertsFromPEM(authorities) {
-		return nil, fmt.Errorf("load TLS authorities: %s holds no PEM certificate", ca)
+		return nil, fmt.Errorf("%s-ca: %s holds no PEM certificate", flags, ca)
 	}
 	config.ClientAuth = tls.RequireAndVerifyClientCert
 	return config, nil

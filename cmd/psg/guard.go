@@ -76,7 +76,7 @@ func (c serveConfig) server() (server.Config, error) {
 		config.Auth.Local = ""
 	}
 	config.Cluster.Shared = c.guard.issuer != ""
-	if config.TLS, err = serverTLS(c.guard.tls.ca, c.guard.tls.cert, c.guard.tls.key); err != nil {
+	if config.TLS, err = serverTLS("-nats-tls", c.guard.tls.ca, c.guard.tls.cert, c.guard.tls.key); err != nil {
 		return server.Config{}, err
 	}
 	if config.TLS != nil && config.TLS.ClientAuth == tls.RequireAndVerifyClientCert {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hashicorp/nomad/api"
 
+	"github.com/psgrid/psg/rpc"
 	"github.com/psgrid/psg/shim"
 )
 
@@ -56,9 +57,12 @@ nomad command reads; NOMAD_TOKEN is not used.`,
 			if err != nil {
 				return usageError{err}
 			}
-			own, err := serverTLS("", cert, key)
+			own, err := serverTLS("-tls", "", cert, key)
 			if err != nil {
 				return err
+			}
+			if _, err := rpc.ReadToken(os.Getenv(tokenVariable)); err != nil {
+				return fmt.Errorf("%s: %w", tokenVariable, err)
 			}
 			config := shim.ProxyConfig{Region: region, FailClosed: fail == "closed", Namespaces: split(namespaces), Log: log}
 			if config.Nomad, config.Transport, err = nomadTransport(api.DefaultConfig()); err != nil {
@@ -87,7 +91,7 @@ func nomadTransport(config *api.Config) (*url.URL, http.RoundTripper, error) {
 	}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}}
 	if err := api.ConfigureTLS(client, config.TLSConfig); err != nil {
-		return nil, nil, fmt.Errorf("nomad TLS: %w", err)
+		return nil, nil, fmt.Errorf("nomad TLS (%s): %w", shim.TLSFiles(config.TLSConfig), err)
 	}
 	transport := client.Transport.(*http.Transport)
 	transport.DisableCompression = true // what is compressed passes compressed
