@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/psgrid/psg"
@@ -105,5 +106,63 @@ func TestImprove_LeavesWhoHasRoomReservedToSolve(t *testing.T) {
 	}
 	if plan := c.solve(ask); len(plan.Consumed) != 1 {
 		t.Errorf("%+v", plan)
+	}
+}
+
+// TestImprove_ChangesPlacesWithinARack: neither may be in its rack twice, so one of
+// them waits in another.
+func TestImprove_ChangesPlacesWithinARack(t *testing.T) {
+	a, b := prefers("a", "fast", 3000), prefers("b", "", 4000)
+	onePerRack(&a)
+	c := newCluster(Config{}, a, b,
+		onRack(classNode("n1", "slow", 4000), "r1"), onRack(classNode("n2", "fast", 4000), "r1"),
+		onRack(classNode("n3", "slow", 3000), "r2"))
+	wantPlaced(t, c.commit(gate(a, "a", "n1"), gate(b, "b", "n2")), 2)
+	wantMoves(t, c.improve(3), "a n1>n3", "b n2>n1", "a n3>n2")
+}
+
+// TestImprove_WhatWasResizedMovesAsItsWorkloadAsks: its successor is not resized.
+func TestImprove_WhatWasResizedMovesAsItsWorkloadAsks(t *testing.T) {
+	a, other := prefers("a", "fast", 1000), prefers("other", "fast", 1000)
+	for _, resized := range []int64{100, 1000, 3000} {
+		c := newCluster(Config{}, a, other, classNode("n1", "slow", 4000), classNode("n2", "fast", 2000))
+		wantPlaced(t, c.commit(gate(a, "a", "n1"), gate(other, "b", "n1")), 2)
+		h := c.held["a"].placement
+		h.Request[psg.Memory] = resized
+		c.Apply(psg.Placed{Placement: h})
+		m := c.improve(2)
+		if len(m.Moves) != 2 {
+			t.Fatalf("resized to %d: %+v", resized, m.Moves)
+		}
+		for _, move := range m.Moves {
+			if move.Placement.Request != a.Request {
+				t.Errorf("resized to %d: %v go along", resized, move.Placement.Request)
+			}
+		}
+		c.carry(t, m)
+	}
+}
+
+// TestImprove_EndsAlikeWhateverCameBefore: the same nodes, told in another order,
+// and the same time.
+func TestImprove_EndsAlikeWhateverCameBefore(t *testing.T) {
+	for end := range 40 {
+		var found []string
+		for _, order := range [][]int{{1, 2, 3, 4, 5, 6, 7, 8}, {8, 3, 5, 1, 2, 7, 6, 4}} {
+			w := prefers("a", "fast", 1000)
+			w.Count, w.Migrate = 4, &psg.Migrate{MaxParallel: 2}
+			c := newCluster(Config{}, w)
+			for _, i := range order {
+				c.Apply(psg.NodeChanged{Node: classNode(fmt.Sprint("n", i), []string{"slow", "fast"}[i%2], 1000)})
+			}
+			c.rows = []psg.NodeID{"n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8"}
+			wantPlaced(t, c.commit(gate(w, "a", "n2"), gate(w, "b", "n4"), gate(w, "c", "n6"), gate(w, "d", "n8")), 4)
+			looks := 0
+			m := c.Improve(Problem{Now: at, Seed: 3, Rows: c.rows, Stop: func() bool { looks++; return looks > end }}, 9)
+			found = append(found, mustJSON(t, m))
+		}
+		if found[0] != found[1] {
+			t.Errorf("after %d looks at the time:\n%s\n%s", end, found[0], found[1])
+		}
 	}
 }

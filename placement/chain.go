@@ -40,11 +40,12 @@ func (m *mover) begin() {
 }
 
 // move carries a placement over to a candidate node, for the rest of the
-// search. The room of what it held must have been struck before.
+// search. The room of what it held must have been struck before. Another starts in
+// its place, with what the workload asks for, whatever this one was resized to.
 func (m *mover) move(h *held, from *node, to candidate, gain int64, ask psg.RequestID) {
 	p := h.placement
 	c, n := m.classFor(h.workload), m.e.slots[to.slot]
-	p.Node, p.State, p.Since = n.spec.ID, psg.Moving, m.p.Now
+	p.Node, p.State, p.Since, p.Request = n.spec.ID, psg.Moving, m.p.Now, c.shape.request
 	p.Devices, p.Ports, p.Score = m.e.hand(c.shape, n), c.shape.ports.shares(&n.spec), to.parts.appendTo(nil)
 	next := &held{placement: p, workload: h.workload}
 	m.e.book(next, n)

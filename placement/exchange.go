@@ -158,7 +158,7 @@ func (x *exchanger) weigh(w *want, rival *held) (list []exchange) {
 		return nil
 	}
 	c, rc, from, to := x.classFor(w.held.workload), x.classFor(rival.workload), w.held.node, rival.node
-	if _, fits := x.fitsWithout(c, to, rival); !fits {
+	if _, fits := x.fitsWithout(c, to, w.held, rival); !fits {
 		return nil
 	}
 	mark := x.mark()

@@ -175,15 +175,12 @@ type offer struct {
 // of a workload is tried for all of them on a node: they are alike. The seed says
 // where it begins, so that calls that end early look at others.
 func (m *mover) look() (offers []offer, wants []want) {
-	nodes := len(m.e.slots)
+	nodes := m.e.byRank()
 	for i := range nodes {
-		n := m.e.slots[(i+int(m.p.Seed%uint64(nodes)))%nodes]
-		if n == nil {
-			continue
-		}
 		if m.spent() {
 			break
 		}
+		n := nodes[(uint64(i)+m.p.Seed%uint64(len(nodes)))%uint64(len(nodes))]
 		tried := make(map[*workload]bool)
 		for _, h := range m.movables(n) {
 			if tried[h.workload] || m.spent() {

@@ -59,7 +59,7 @@ func (e *Engine) Preempt(p Problem, want Sacrifice) (Preemption, *psg.Refusal) {
 	case c == nil:
 		return Preemption{}, a.refusal
 	case s.place(0, w, c):
-		return Preemption{Placements: []psg.Placement{*s.answers[0].placement}}, nil
+		return s.placedFor(want.Ask, nil), nil
 	}
 	best, ok := s.cheapestVictims(want, w, c)
 	if !ok {
@@ -72,9 +72,14 @@ func (e *Engine) Preempt(p Problem, want Sacrifice) (Preemption, *psg.Refusal) {
 		s.strike(v)
 	}
 	s.grant(0, c, best.at, nil)
+	return s.placedFor(want.Ask, best.victims), nil
+}
+
+// placedFor is where the one ask of the problem is now, as it was asked.
+func (s *solver) placedFor(ask psg.Ask, victims []*held) Preemption {
 	placed := *s.answers[0].placement
-	placed.Ask = want.Ask
-	return Preemption{[]psg.Placement{placed}, placementsOf(best.victims)}, nil
+	placed.Ask = ask
+	return Preemption{[]psg.Placement{placed}, placementsOf(victims)}
 }
 
 func placementsOf(victims []*held) []psg.Placement {

@@ -11,9 +11,9 @@ const mostTries = 256
 // node's placements can make by moving away, in as few moves as possible. Whoever
 // waits on a node, in a gang or for a reservation is left to Solve.
 func (m *mover) unblock(at int) {
-	m.fixed[m.p.Asks[at].ID] = true
-	w, c := m.admit(at)
 	ask := &m.p.Asks[at]
+	m.fixed[ask.ID] = true
+	w, c := m.admit(at)
 	if c == nil || w.spec.Gang != "" || ask.Node != "" || len(m.reservations(ask, w)) > 0 {
 		return
 	}
