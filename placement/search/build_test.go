@@ -75,11 +75,20 @@ func imposeIfKept(p *Problem, g int, rule Group) {
 
 // bruteForce is the least cost of all assignments that break no rule.
 func bruteForce(p *Problem) int64 {
-	at, best := make([]int, len(p.Items)), p.Cost(p.Initial).Total()
-	for {
+	best := p.Cost(p.Initial).Total()
+	everyAssignment(p, func(at []int) {
 		if p.Check(at) == nil {
 			best = min(best, p.Cost(at).Total())
 		}
+	})
+	return best
+}
+
+// everyAssignment shows all there are, in one list that changes.
+func everyAssignment(p *Problem, show func(at []int)) {
+	at := make([]int, len(p.Items))
+	for {
+		show(at)
 		i := 0
 		for ; i < len(at); i++ {
 			if at[i]++; at[i] < len(p.Nodes) {
@@ -88,7 +97,7 @@ func bruteForce(p *Problem) int64 {
 			at[i] = 0
 		}
 		if i == len(at) {
-			return best
+			return
 		}
 	}
 }

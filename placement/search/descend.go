@@ -1,7 +1,7 @@
 package search
 
-// descend makes shifts and swaps that pay until none does or the budget is
-// gone.
+// descend makes shifts, of several items where they depend on each other, and swaps
+// that pay until none does or the budget is gone.
 func (s *searcher) descend() {
 	for s.used() < 1 {
 		if !s.descendOnce() {
@@ -10,7 +10,7 @@ func (s *searcher) descend() {
 	}
 }
 
-// descendOnce tries every shift and every swap, and reports whether one paid.
+// descendOnce tries every shift and every swap once, and reports whether one paid.
 func (s *searcher) descendOnce() bool {
 	paid := false
 	for item := range s.items {
@@ -19,12 +19,15 @@ func (s *searcher) descendOnce() bool {
 		}
 		for to := range s.nodes {
 			s.steps++
-			if int(s.at[item]) == to || !s.allowsShift(item, to) {
-				continue
-			}
-			if d := s.shiftDelta(item, to); d < 0 {
-				s.shift(item, to, d)
-				paid = true
+			switch {
+			case int(s.at[item]) == to:
+			case !s.allowsShift(item, to):
+				paid = s.rules[s.group[item]].dependent() && s.together(item, to, -1) || paid
+			default:
+				if d := s.shiftDelta(item, to); d < 0 {
+					s.shift(item, to, d)
+					paid = true
+				}
 			}
 		}
 		for other := range item {

@@ -2,8 +2,12 @@ package search
 
 import "math"
 
-// maxEjected bounds the items that one item may drive away.
-const maxEjected = 16
+const (
+	// maxEjected bounds the items that one item may drive away, and maxAsked those of
+	// whom one is chosen each time.
+	maxEjected = 16
+	maxAsked   = 1024
+)
 
 // undo is one shift to be taken back.
 type undo struct {
@@ -43,11 +47,16 @@ func (s *searcher) eject(item, to int, bearable int64) {
 }
 
 // cheapest is the shift of an item from a node that costs least; not of the
-// item named. other is negative if none is allowed.
+// item named. other is negative if none is allowed. Of very many some are asked.
 func (s *searcher) cheapest(item, source, node int) (other, goal int, delta int64) {
 	other, delta = -1, math.MaxInt64
 	goals := [...]int{source, 0, s.random.below(s.nodes), s.random.below(s.nodes)}
-	for _, candidate := range s.occupant[node] {
+	occupants := s.occupant[node]
+	if more := len(occupants) - maxAsked; more > 0 {
+		first := s.random.below(more + 1)
+		occupants = occupants[first : first+maxAsked]
+	}
+	for _, candidate := range occupants {
 		if int(candidate) == item {
 			continue
 		}

@@ -22,7 +22,9 @@ type model struct {
 	nodeMove     []int64 // node x node, weighted
 	hood, loc    []int32 // by node
 	hoods, locs  int
-	rules        []rule // by group
+	rules        []rule    // by group
+	members      [][]int32 // by group: its items
+	residents    [][]int32 // by neighbourhood: its nodes
 }
 
 // rule is a group's, with the groups that must stay near it besides.
@@ -32,6 +34,9 @@ type rule struct {
 	near     []int32
 	nearThis []int32
 }
+
+// dependent reports whether a group must be near another, or another near it.
+func (r *rule) dependent() bool { return len(r.near)+len(r.nearThis) > 0 }
 
 func newModel(p *Problem) *model {
 	m := &model{p: p, nodes: len(p.Nodes), items: len(p.Items), resources: len(p.Resources)}
@@ -44,7 +49,13 @@ func newModel(p *Problem) *model {
 	m.terms = len(m.weight)
 	m.addItems()
 	m.addNodes()
-	m.rules = make([]rule, len(p.Groups))
+	m.rules, m.members, m.residents = make([]rule, len(p.Groups)), make([][]int32, len(p.Groups)), make([][]int32, m.hoods)
+	for i, g := range m.group {
+		m.members[g] = append(m.members[g], int32(i))
+	}
+	for i, hood := range m.hood {
+		m.residents[hood] = append(m.residents[hood], int32(i))
+	}
 	for g, group := range p.Groups {
 		m.rules[g].apart, m.rules[g].least = group.Apart, int32(group.MinLocations)
 		for _, near := range group.Near {

@@ -29,5 +29,5 @@ func (r *source) below(n int) int {
 
 // bearable is the most that a step may cost more at a temperature.
 func (r *source) bearable(temperature float64) int64 {
-	return int64(temperature * r.patience[r.pcg.Uint64()>>52])
+	return int64(min(temperature*r.patience[r.pcg.Uint64()>>52], math.MaxInt64/4))
 }

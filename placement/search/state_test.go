@@ -163,3 +163,51 @@ func TestRules_TransientIsHeldAtHome(t *testing.T) {
 		}
 	}
 }
+
+// Two groups that must be near each other: neither may leave before the other.
+func TestTogether_GroupsThatNeedEachOtherLeaveAtOnce(t *testing.T) {
+	p := plain(2, 10, 10, 4, 4, 1)
+	p.Groups[0].Near, p.Groups[1].Near = []int{1}, []int{0}
+	p.Nodes[0].Safe[0] = 0
+	for bearable, want := range map[int64][]int{100: {1, 1, 0}, -100: {0, 0, 0}} { // it saves 8
+		s := newSearcher(&p, Options{Steps: 1})
+		if s.allowsShift(0, 1) || s.allowsShift(1, 1) {
+			t.Fatal("there is an easier way")
+		}
+		if s.together(0, 1, bearable); !slices.Equal(s.assignment(), want) || s.cost != p.Cost(want).Total() {
+			t.Errorf("with %d bearable: %v at a cost of %d, want %v", bearable, s.assignment(), s.cost, want)
+		}
+	}
+	got, err := Solve(p, Options{Seed: 1, Steps: 100_000})
+	if err != nil || !slices.Equal(got.Assignment, []int{1, 1, 1}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestTogether_IsMadeOrTakenBackWhole(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	made, refused := 0, 0
+	for range 60 {
+		p := anyProblem(r, 3+r.IntN(4), 6+r.IntN(20))
+		s := newSearcher(&p, Options{Steps: 1, Seed: r.Uint64()})
+		for range 200 {
+			item, to := r.IntN(s.items), r.IntN(s.nodes)
+			if int(s.at[item]) == to || s.allowsShift(item, to) {
+				continue
+			}
+			before := slices.Clone(s.at)
+			s.together(item, to, 1000)
+			if slices.Equal(before, s.at) {
+				refused++
+			} else {
+				made++
+			}
+			if cost, broken := referee(&p, s.assignment()); len(broken) > 0 || s.cost != cost {
+				t.Fatalf("cost %d, referee %d %v", s.cost, cost, broken)
+			}
+		}
+	}
+	if made < 50 || refused < 50 {
+		t.Errorf("%d made, %d refused", made, refused)
+	}
+}
