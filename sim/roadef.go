@@ -48,6 +48,9 @@ func (r Roadef) Run() (result RoadefResult, err error) {
 	if err != nil {
 		return result, err
 	}
+	if err := writable(r.Out); err != nil {
+		return result, err // now, not when the time is up
+	}
 	start := time.Now()
 	best, steps, err := r.solve(p, start)
 	if err != nil {
@@ -69,8 +72,7 @@ func (r Roadef) solve(p search.Problem, start time.Time) (best search.Result, st
 	results, errs := make([]search.Result, max(1, r.Threads)), make([]error, max(1, r.Threads))
 	options := search.Options{Steps: r.Steps}
 	if r.Seconds > 0 {
-		budget := time.Duration(r.Seconds) * time.Second
-		options.Used = func() float64 { return float64(time.Since(start)) / float64(budget) }
+		options.Used = func() float64 { return time.Since(start).Seconds() / float64(r.Seconds) }
 	}
 	var wait sync.WaitGroup
 	for i := range results {
@@ -92,6 +94,15 @@ func (r Roadef) solve(p search.Problem, start time.Time) (best search.Result, st
 		}
 	}
 	return best, steps, nil
+}
+
+// writable reports why a file could not be written, and leaves what is in it.
+func writable(path string) error {
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
+	if err != nil {
+		return err
+	}
+	return out.Close()
 }
 
 func writeNumbers(path string, list []int) (err error) {

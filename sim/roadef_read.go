@@ -143,6 +143,10 @@ func (n *numbers) within(name string, most int64) int64 {
 		n.err = fmt.Errorf("%s:%d: %w", n.path, n.line, err)
 		return 0
 	}
+	if most < 0 {
+		n.fail("%s %q: there is none", name, word)
+		return 0
+	}
 	v, err := strconv.ParseInt(word, 10, 64)
 	if err != nil || v < 0 || v > most {
 		n.fail("%s %q is not in 0..%d", name, word, most)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/psgrid/psg/placement/search"
 )
 
 // Two machines, one of which holds both processes: one load unit too many, and
@@ -66,6 +68,22 @@ func TestRoadef_EndsInTime(t *testing.T) {
 	}
 }
 
+func TestRoadef_SaysAtOnceThatItCannotWrite(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"model.txt": roadefModel, "initial.txt": roadefInitial} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := Roadef{
+		Model: filepath.Join(dir, "model.txt"), Assignment: filepath.Join(dir, "initial.txt"),
+		Out: filepath.Join(dir, "missing", "new.txt"), Seconds: 1 << 40,
+	}
+	if _, err := r.Run(); !os.IsNotExist(err) {
+		t.Errorf("%v, want that there is no such folder", err)
+	}
+}
+
 func TestRoadef_NamesWhatIsWrong(t *testing.T) {
 	for name, tc := range map[string]struct{ model, initial, want string }{
 		"word":        {strings.Replace(roadefModel, "1 10\n", "1 x\n", 1), "0 0", `model.txt:2: load weight "x" is not in 0..281474976710656`},
@@ -76,6 +94,7 @@ func TestRoadef_NamesWhatIsWrong(t *testing.T) {
 		"huge":        {"2\n1 10\n0 1\n99999999999\n", "", `model.txt:4: number of machines "99999999999"`},
 		"short":       {"2\n1 10\n0 1\n65535\n", "", "model.txt:5: file ends where a neighbourhood is expected"},
 		"more":        {roadefModel + "7\n", "0 0", `model.txt:16: "7" after the end`},
+		"no machine":  {"1\n0 1\n0\n1\n0 0\n1\n0 1 1\n0\n1 1 1\n", "0\n", `initial.txt:1: machine "0": there is none`},
 		"machine":     {roadefModel, "0\n2\n", `initial.txt:2: machine "2" is not in 0..1`},
 		"few":         {roadefModel, "0\n", "initial.txt:2: file ends where a machine is expected"},
 		"many":        {roadefModel, "0 0 0\n", `initial.txt:1: "0" after the end`},
@@ -99,9 +118,15 @@ func FuzzRoadef_NeverPanics(f *testing.F) {
 		}
 		in := newNumbers(strings.NewReader(model), "model.txt")
 		p := readRoadef(in)
-		if in.err == nil {
-			p.Initial = make([]int, len(p.Items))
-			_ = p.Validate()
+		if in.err != nil {
+			return
+		}
+		p.Initial = make([]int, len(p.Items))
+		for _, near := range []bool{false, true} {
+			got, err := search.Solve(p, search.Options{Steps: 2000, Near: near})
+			if err == nil && (p.Check(got.Assignment) != nil || got.Cost.Total() > p.Cost(p.Initial).Total()) {
+				t.Errorf("%v, at a cost of %d", p.Check(got.Assignment), got.Cost.Total())
+			}
 		}
 	})
 }
