@@ -34,12 +34,14 @@ func (c *Controller) decisions(plan psg.Plan, now time.Time) []psg.Delta {
 	for _, together := range placed {
 		admit(together...)
 	}
+	replanned := map[psg.RequestID]time.Time{}
 	for _, refusal := range slices.Concat(plan.Refusals, refused) {
 		refusal = c.toldBlind(refusal)
-		if !sameRefusal(c.state.Ask(refusal.Ask), &refusal) {
+		if status := c.state.Ask(refusal.Ask); !c.wanders(status, &refusal, replanned, now) && !sameRefusal(status, &refusal) {
 			admit(psg.Refused{Refusal: refusal, At: now})
 		}
 	}
+	c.replanned = replanned
 	return deltas
 }
 

@@ -149,8 +149,11 @@ type Controller struct {
 	solved   time.Time            // when pending asks were last solved
 	trails   map[psg.GangID]trail // gangs that the last cycle left half done
 	improved time.Time            // when moves that pay were last looked for
-	restored bool                 // state holds committed records, and nothing else
-	unsaved  int                  // deltas since the last image
+	// When those asks that wait elsewhere were last planned on another node, all else
+	// being as before.
+	replanned map[psg.RequestID]time.Time
+	restored  bool // state holds committed records, and nothing else
+	unsaved   int  // deltas since the last image
 
 	deadlines deadlines // of what holds room for a time
 

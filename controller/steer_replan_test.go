@@ -66,6 +66,60 @@ func TestSteer_PlansAStrayAnewWhenItsNodeNoLongerTakesIt(t *testing.T) {
 	}
 }
 
+// TestSteer_DoesNotPlanAStrayAnewWithEveryChangeOfLoad: each time is a record and an
+// entry of the audit.
+func TestSteer_DoesNotPlanAStrayAnewWithEveryChangeOfLoad(t *testing.T) {
+	w := strayOn(t)
+	planned := func(node psg.NodeID, after time.Duration) psg.NodeID {
+		w.now = w.now.Add(after)
+		was, _ := w.Ask("w")
+		refusal := *was.Refusal
+		refusal.Node = node
+		for _, d := range w.decisions(psg.Plan{Refusals: []psg.Refusal{refusal}}, w.now) {
+			if refused, ok := d.(psg.Refused); ok {
+				w.mu.Lock()
+				err := w.Controller.state.Fold(refused, was.Sequence+1)
+				w.mu.Unlock()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		now, _ := w.Ask("w")
+		return now.Refusal.Node
+	}
+	for _, step := range []struct {
+		best  psg.NodeID
+		after time.Duration
+		want  psg.NodeID
+	}{
+		{"n2", 0, "n2"},
+		{"n3", time.Second, "n3"}, // the first time at once
+		{"n3", time.Second, "n3"},
+		{"n2", time.Second, "n3"},
+		{"n2", replanEvery, "n2"},
+		{"n3", time.Second, "n2"},
+	} {
+		if got := planned(step.best, step.after); got != step.want {
+			t.Errorf("%s is best after %v: planned on %s, want %s", step.best, step.after, got, step.want)
+		}
+	}
+	down := testNode("n2")
+	down.Ready, down.Version = false, 2
+	w.report(psg.NodeChanged{Node: down})
+	taken := w.inbox.take(10)
+	w.takeIn(taken, w.now)
+	if got := planned("n3", time.Second); got != "n3" {
+		t.Errorf("planned on %s, want n3: the other is lost", got)
+	}
+	if len(w.replanned) != 1 {
+		t.Errorf("remembers %v", w.replanned)
+	}
+	if w.decisions(psg.Plan{}, w.now); len(w.replanned) != 0 {
+		t.Errorf("remembers %v of what waits no more", w.replanned)
+	}
+}
+
 // strayOn is a world of three nodes, the first of which is full, where the only
 // instance of web waits.
 func strayOn(t *testing.T) *world {

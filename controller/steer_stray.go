@@ -10,6 +10,30 @@ import (
 	"github.com/psgrid/psg/ledger"
 )
 
+// replanEvery is how often a stray may be planned on another node although it could
+// still go where it was planned: by scores, which change with every node's load.
+const replanEvery = 10 * time.Second
+
+// wanders reports whether a stray that is planned on another node than before is
+// left as it is for now. In next it notes when it last was not.
+func (c *Controller) wanders(status *psg.AskStatus, refusal *psg.Refusal, next map[psg.RequestID]time.Time, now time.Time) bool {
+	at, replanned := c.replanned[refusal.Ask]
+	if replanned {
+		next[refusal.Ask] = at
+	}
+	known := status.Refusal
+	if known == nil || status.State != psg.Elsewhere || refusal.State != psg.Elsewhere || known.Node == refusal.Node || known.Summary != refusal.Summary {
+		return false
+	}
+	node := c.state.Node(known.Node)
+	_, shunned := c.steers.shunned(now)[known.Node]
+	if replanned && now.Sub(at) < replanEvery && node != nil && node.Ready && !shunned {
+		return true
+	}
+	next[refusal.Ask] = now
+	return false
+}
+
 // guide reserves where the strays are planned, hints the job there, and
 // stops those that still are strays, for Nomad to start others in their place. Where
 // the job cannot be hinted it does so all the same, ever more rarely.
