@@ -32,7 +32,9 @@ type Planner interface {
 type ProxyConfig struct {
 	Nomad     *url.URL          // where Nomad's HTTP API is
 	Transport http.RoundTripper // how it is reached
-	Region    string            // of that Nomad: jobs for another one pass
+	// Region is that of that Nomad: jobs for another one pass. Where it is empty
+	// Nomad is asked, which knows if there is no other.
+	Region string
 	// FailClosed refuses registrations of managed jobs while no controller
 	// answers. Otherwise they are registered unplanned, with a warning: their
 	// gates wait for a decision anyway.
@@ -113,8 +115,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.validate(w, r)
 		return
 	default:
-		id, ok := strings.CutPrefix(path, "/v1/job/")
-		if !ok || id == "" {
+		id, ok := strings.CutPrefix(path, "/v1/job/") // without an ID Nomad takes that of the job
+		if !ok {
 			p.pass.ServeHTTP(w, r)
 			return
 		}

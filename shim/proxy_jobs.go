@@ -21,7 +21,7 @@ func (p *Proxy) open(w http.ResponseWriter, r *http.Request) *registration {
 		return nil
 	}
 	seen := outlined(body)
-	if !seen.managed() || seen.abroad(r.URL.Query(), p.config.Region) {
+	if !seen.managed() || p.abroad(r, &seen) {
 		p.forward(w, r, body)
 		return nil
 	}

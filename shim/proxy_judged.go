@@ -80,7 +80,7 @@ func (p *Proxy) judged(w http.ResponseWriter, r *http.Request, id string, where 
 	seen.Job = nil
 	one := judgedWrite{r, body, id, seen.namespace(r.URL.Query())}
 	places, unsure := p.scope.holds(r.Context(), one.namespace)
-	if unsure == nil && !places || seen.abroad(r.URL.Query(), p.config.Region) {
+	if unsure == nil && !places || p.abroad(r, &seen) {
 		p.forward(w, r, body)
 		return
 	}

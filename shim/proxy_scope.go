@@ -89,14 +89,13 @@ func (o *outline) namespace(query url.Values) string {
 	return cmp.Or(query.Get("namespace"), o.Namespace, own, api.DefaultNamespace)
 }
 
-// abroad reports whether the request is for another region than one.
-func (o *outline) abroad(query url.Values, home string) bool {
-	own := ""
-	if o.Job != nil {
-		own = text(o.Job.Region)
+// region is the one that the request is for, "" for the one of the Nomad that is
+// asked. A job of several is for none of them.
+func (o *outline) region(query url.Values) string {
+	if o.Job == nil {
+		return cmp.Or(o.Region, query.Get("region"))
 	}
-	region := cmp.Or(o.Region, query.Get("region"), own)
-	return o.Job != nil && o.Job.Multiregion != nil || region != "" && region != api.GlobalRegion && region != home
+	return cmp.Or(o.Region, query.Get("region"), text(o.Job.Region))
 }
 
 const (

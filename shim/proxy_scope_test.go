@@ -18,7 +18,7 @@ var errDown = fmt.Errorf("no controller: %w", psg.ErrUnavailable)
 // writes are those that PSG has a say in, each with a body.
 func writes(job string) map[string]string {
 	return map[string]string{
-		"/v1/jobs": job, "/v1/job/web": job, "/v1/job/web/plan": job, "/v1/validate/job": job,
+		"/v1/jobs": job, "/v1/job/": job, "/v1/job/web": job, "/v1/job/web/plan": job, "/v1/validate/job": job,
 		"/v1/job/web/scale": `{"Count":3,"Target":{"Group":"g"}}`, "/v1/job/web/dispatch": `{"Meta":{}}`,
 		"/v1/job/web/revert": `{"JobID":"web","JobVersion":1}`, "/v1/job/web/periodic/force": "",
 	}

@@ -84,6 +84,7 @@ type behind struct {
 	requests []string // method, escaped path and query of each write, with its token
 	bodies   []string
 	stored   string // the job that GET answers; none if empty
+	regions  string // that Nomad knows; it does not say if empty
 	refuse   bool
 }
 
@@ -91,6 +92,8 @@ func newBehind(t *testing.T, plans Planner, closed bool) *behind {
 	b := new(behind)
 	nomad := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
+		case r.URL.Path == "/v1/regions" && b.regions != "":
+			io.WriteString(w, b.regions)
 		case r.Method == http.MethodGet && b.stored == "":
 			http.Error(w, "job not found", http.StatusNotFound)
 		case r.Method == http.MethodGet:
@@ -181,6 +184,15 @@ func TestProxy_RegistersEquippedAndSteered(t *testing.T) {
 	}
 	if b.bodies[1] != b.bodies[0] {
 		t.Errorf("the same again was sent as\n%s\nnot as\n%s", b.bodies[1], b.bodies[0])
+	}
+}
+
+func TestProxy_JudgesARegistrationByEachPath(t *testing.T) {
+	for _, path := range []string{"/v1/jobs", "/v1/job/web", "/v1/job/", "/v1/job/web/plan", "/v1/job/another"} {
+		b := newBehind(t, &planner{reject: "never"}, true)
+		if code, answer := b.put(t, path, managedJob("")); code != http.StatusBadRequest || len(b.bodies) > 0 {
+			t.Errorf("%s: %d %s; want it refused", path, code, answer)
+		}
 	}
 }
 

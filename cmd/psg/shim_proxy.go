@@ -38,7 +38,7 @@ nomad command reads; NOMAD_TOKEN is not used.`,
 			flags.StringVar(&listen, "listen", "127.0.0.1:4682", "`address` to serve Nomad's API on")
 			flags.StringVar(&controllers, "controllers", cmp.Or(os.Getenv("PSG_ADDR"), "http://127.0.0.1:4681"),
 				"comma-separated `URLs` of the controllers' REST faces; default is PSG_ADDR")
-			flags.StringVar(&region, "region", envOr("NOMAD_REGION", api.GlobalRegion), "`region` of that Nomad; jobs for another one pass")
+			flags.StringVar(&region, "region", envOr("NOMAD_REGION", ""), "`region` of that Nomad; jobs for another one pass; default is NOMAD_REGION, or the only region there is")
 			flags.StringVar(&namespaces, "namespaces", "", "comma-separated `namespaces` in which PSG places jobs; jobs for others pass; empty for those that the controllers say")
 			flags.StringVar(&fail, "fail", "open", "\"open\" registers jobs unplanned while no controller answers, their gates wait; \"closed\" refuses them")
 			flags.StringVar(&cert, "tls-cert", "", "PEM `file` of the certificate to serve with; turns TLS on")

@@ -50,6 +50,8 @@ func TestProxy(t *testing.T) {
 	g.Run("D5 the same job every minute changes nothing", func(t *testing.T) { g.again(t, through, address) })
 	g.Run("a gang without room is held, and started as a whole", func(t *testing.T) { g.heldGang(t, through) })
 	g.Run("what PSG does not manage passes untouched", func(t *testing.T) { g.passes(t, through, address) })
+	g.Run("what is none of PSG's is answered as by Nomad", func(t *testing.T) { g.same(t, address) })
+	g.Run("requests of Nomad's page, Terraform and levant", func(t *testing.T) { g.tools(t, through, address) })
 	g.Run("namespaces, regions and chunked bodies", func(t *testing.T) { g.addressed(t, through, address) })
 }
 
