@@ -11,19 +11,22 @@ import (
 // the budget is spent before there are any. While there is time the set becomes
 // better: first none of it could stay where the gang goes, then no part of it does,
 // then it is the cheapest that was found.
-func (g *gangRoom) fewest() []*held {
+func (g *gangRoom) fewest() (set []*held) {
 	may := g.lesser()
-	set := g.whereTheyGo(may)
-	if len(set) == 0 {
+	where := g.whereTheyGo(may)
+	if len(where) == 0 {
 		return nil
 	}
 	fits := func(victims []*held) bool { return !g.spent() && g.fits(victims) }
-	set = pruned(set, fits)
-	if fewer := pruned(g.inTurn(), fits); len(fewer) > 0 && !g.cheaper(set, fewer) {
-		set = fewer
+	most := len(may)
+	for _, next := range [][]*held{pruned(where, fits), pruned(g.inTurn(), fits)} {
+		if next = g.needed(next); len(next) > 0 && (len(set) == 0 || !g.cheaper(set, next)) {
+			set, most = next, len(next)
+		}
 	}
-	search := setSearch{solver: g.solver, fits: g.fits, may: may, left: maxSets}
-	if search.upTo(len(set)); search.found && g.cheaper(search.best.victims, set) {
+	serves := func(victims []*held) bool { return len(g.needed(victims)) == len(victims) }
+	search := setSearch{solver: g.solver, fits: serves, may: may, left: maxSets}
+	if search.upTo(most); search.found && (len(set) == 0 || g.cheaper(search.best.victims, set)) {
 		set = search.best.victims
 	}
 	return set
@@ -67,7 +70,7 @@ const firstGone = 256
 // nodes where the gang goes then that can't stay beside it; none if it does not fit
 // even then. Of very many not all are taken away if half of them do.
 func (g *gangRoom) whereTheyGo(may []*held) []*held {
-	mark, goals := len(g.journal), make(map[psg.NodeID]bool)
+	mark := len(g.journal)
 	var gone, leave []*held
 	for i, most := 0, firstGone; i < len(may); i++ {
 		if g.strike(may[i]); i+1 < min(most, len(may)) && !g.spent() {
@@ -81,11 +84,7 @@ func (g *gangRoom) whereTheyGo(may []*held) []*held {
 			break
 		}
 	}
-	for _, at := range g.asks {
-		if p := g.answers[at].placement; p != nil {
-			goals[p.Node] = true
-		}
-	}
+	goals := g.goals()
 	leave = g.inTheWay(gone, goals)
 	g.takeBack(mark)
 	if g.fits(leave) {

@@ -20,7 +20,9 @@ import (
 // A member whose workload has reserved room is to use that and is not among the
 // placements.
 func (e *Engine) preemptGang(p Problem, want Sacrifice, gang psg.GangID) (Preemption, *psg.Refusal) {
-	p.Asks = want.Gang
+	if p.Asks = want.Gang; !slices.ContainsFunc(want.Gang, func(a psg.Ask) bool { return a.ID == want.Ask.ID }) {
+		p.Asks = append(slices.Clip(want.Gang), want.Ask)
+	}
 	s := e.newSolver(p)
 	defer s.undo(0)
 	g := &gangRoom{solver: s, want: want}
@@ -39,22 +41,24 @@ func (e *Engine) preemptGang(p Problem, want Sacrifice, gang psg.GangID) (Preemp
 	if g.place(true) || g.place(false) {
 		return g.placed(nil), nil
 	}
+	return g.makeRoom(gang)
+}
+
+// makeRoom finds who must end for a gang that does not fit as it is.
+func (g *gangRoom) makeRoom(gang psg.GangID) (Preemption, *psg.Refusal) {
 	victims := g.fewest()
-	switch most := want.Most; {
-	case len(victims) == 0 && s.spent():
+	switch most := g.want.Most; {
+	case len(victims) == 0 && g.spent():
 		return Preemption{}, g.refused("no victims were found in the time there was")
 	case len(victims) == 0:
 		return Preemption{}, g.refused(fmt.Sprintf("not all %d of gang %s would fit, whatever of lower priority that is preemptible and not protected ended", len(g.asks), gang))
 	case most > 0 && len(victims) > most:
 		return Preemption{}, g.refused(fmt.Sprintf("it takes %d victims for all %d of gang %s, and at most %d are allowed", len(victims), len(g.asks), gang, most))
 	}
-	for _, v := range victims {
-		s.strike(v)
+	found, ok := g.outcome(victims, true)
+	if !ok {
+		found, _ = g.outcome(victims, false)
 	}
-	if !g.place(true) {
-		g.place(false)
-	}
-	found := g.placed(victims)
 	if len(found.Placements) == 0 {
 		return Preemption{}, g.refused(fmt.Sprintf("all of gang %s have room reserved, but not all of it can be used: nothing would wait for those who make way", gang))
 	}
@@ -120,32 +124,78 @@ func (g *gangRoom) settle(at int, home bool) bool {
 	return ok
 }
 
+// without has some gone and all put somewhere. It returns those of them on whose
+// nodes the gang is then.
+func (g *gangRoom) without(victims []*held, home bool) (taken []*held, ok bool) {
+	for _, v := range victims {
+		g.strike(v)
+	}
+	ok = g.place(home)
+	goals := g.goals()
+	return slices.DeleteFunc(slices.Clone(victims), func(h *held) bool { return !goals[h.placement.Node] }), ok
+}
+
 // fits reports whether all have a place once some are gone. It leaves everything
 // as it was.
 func (g *gangRoom) fits(victims []*held) bool {
 	mark := len(g.journal)
-	for _, v := range victims {
-		g.strike(v)
-	}
-	ok := g.place(false)
+	_, ok := g.without(victims, false)
 	g.takeBack(mark)
 	return ok
 }
 
-// placed is where all are now, with those victims whose room they take.
-func (g *gangRoom) placed(victims []*held) Preemption {
-	var found Preemption
+// needed are those of some victims with whom gone all have a place, and one of the
+// gang goes to the node of each; none if that leads nowhere. On those nodes alone
+// anybody is made to end: who is elsewhere is not in the way, though a limit in the
+// cluster may count it.
+func (g *gangRoom) needed(victims []*held) []*held {
+	mark := len(g.journal)
+	taken, ok := g.without(victims, false)
+	g.takeBack(mark)
+	switch {
+	case !ok:
+		return nil
+	case len(taken) < len(victims):
+		return g.needed(taken)
+	}
+	return victims
+}
+
+// outcome is where all are once the victims that are needed for it are gone.
+func (g *gangRoom) outcome(victims []*held, home bool) (Preemption, bool) {
+	mark := len(g.journal)
+	taken, ok := g.without(victims, home)
+	switch {
+	case !ok:
+		g.takeBack(mark)
+		return Preemption{}, false
+	case len(taken) < len(victims):
+		g.takeBack(mark)
+		return g.outcome(taken, home)
+	}
+	return g.placed(victims), true
+}
+
+// goals are the nodes where the gang is now.
+func (g *gangRoom) goals() map[psg.NodeID]bool {
 	goals := make(map[psg.NodeID]bool)
-	for at := range g.p.Asks {
-		if a := &g.answers[at]; a.placement != nil && a.consumed == "" && slices.Contains(g.asks, at) {
-			found.Placements = append(found.Placements, *a.placement)
-		}
+	for _, at := range g.asks {
 		if p := g.answers[at].placement; p != nil {
 			goals[p.Node] = true
 		}
 	}
-	victims = slices.DeleteFunc(slices.Clone(victims), func(h *held) bool { return !goals[h.placement.Node] })
-	slices.SortFunc(victims, byID)
+	return goals
+}
+
+// placed is where all are now who are not where they have room reserved.
+func (g *gangRoom) placed(victims []*held) Preemption {
+	var found Preemption
+	for at := range g.p.Asks {
+		if a := &g.answers[at]; a.placement != nil && a.consumed == "" && slices.Contains(g.asks, at) {
+			found.Placements = append(found.Placements, *a.placement)
+		}
+	}
+	victims = slices.SortedFunc(slices.Values(victims), byID)
 	found.Victims = placementsOf(victims)
 	return found
 }

@@ -8,17 +8,24 @@ import (
 	"github.com/psgrid/psg"
 )
 
-// allFit tries every way to put so many instances on the nodes.
-func (w *world) allFit(d psg.Workload, n int) bool {
+// allFit tries every way to put so many instances on the nodes, so that one of them
+// is on each of some nodes.
+func (w *world) allFit(d psg.Workload, n int, on map[psg.NodeID]bool) bool {
 	if n == 0 {
-		return true
+		there := map[psg.NodeID]bool{}
+		for _, p := range w.placements {
+			if p.Ask.Workload == d.ID && on[p.Node] {
+				there[p.Node] = true
+			}
+		}
+		return len(there) == len(on)
 	}
 	before := w.placements
 	defer func() { w.placements = before }()
 	for _, node := range w.nodes {
 		if w.fits(d, node) {
 			one := psg.Placement{Ask: psg.Ask{ID: psg.RequestID(fmt.Sprint("member-", n)), Workload: d.ID}, Node: node.ID, Request: d.Request}
-			if w.placements = append(slices.Clone(before), one); w.allFit(d, n-1) {
+			if w.placements = append(slices.Clone(before), one); w.allFit(d, n-1, on) {
 				return true
 			}
 			w.placements = before
@@ -45,11 +52,34 @@ func (w *world) cheapestForAll(d psg.Workload, may []psg.Placement) (best cost, 
 		w.placements = slices.DeleteFunc(slices.Clone(all), func(p psg.Placement) bool {
 			return slices.ContainsFunc(victims, func(v psg.Placement) bool { return v.Ask.ID == p.Ask.ID })
 		})
-		if w.allFit(d, d.Count) {
+		on := map[psg.NodeID]bool{}
+		for _, v := range victims {
+			on[v.Node] = true
+		}
+		if w.allFit(d, d.Count, on) {
 			best, found = next, true
 		}
 	}
 	return best, found
+}
+
+// heldBy reports whether all of a gang can be where a preemption says once its victims
+// are gone, each of whom is on one of those nodes.
+func (w *world) heldBy(d psg.Workload, p Preemption) bool {
+	all := w.placements
+	defer func() { w.placements = all }()
+	w.placements = slices.DeleteFunc(slices.Clone(all), func(q psg.Placement) bool {
+		return slices.ContainsFunc(p.Victims, func(v psg.Placement) bool { return v.Ask.ID == q.Ask.ID })
+	})
+	on := map[psg.NodeID]bool{}
+	for _, q := range p.Placements {
+		if !w.fits(d, w.node(q.Node)) {
+			return false
+		}
+		on[q.Node] = true
+		w.placements = append(w.placements, q)
+	}
+	return len(p.Placements) == d.Count && !slices.ContainsFunc(p.Victims, func(v psg.Placement) bool { return !on[v.Node] })
 }
 
 // addGang registers a gang that wants more than anybody, and returns its asks.
@@ -64,30 +94,40 @@ func (w *world) addGang(like psg.Workload) (psg.Workload, []psg.Ask) {
 }
 
 func TestPreempt_GangAgreesWithEverySetOfVictims(t *testing.T) {
-	sizes := map[int]int{}
-	for seed := range uint64(60) {
+	sizes, tried, missed := map[int]int{}, 0, 0
+	for seed := range uint64(160) {
 		w := crowdedWorld(t, seed, 3)
+		if seed >= 60 {
+			w.bind()
+		}
 		p := w.problem()
+		if seed >= 60 {
+			w.protect(p)
+		}
 		p.Asks = nil
 		for _, id := range w.ids() {
 			d, asks := w.addGang(w.twin.workloads[id])
 			var may []psg.Placement
 			for _, q := range w.placements {
-				if v := w.twin.workloads[q.Ask.Workload]; v.Preemptible && v.Priority < d.Priority {
+				if v := w.twin.workloads[q.Ask.Workload]; w.mayEnd(v) && v.Priority < d.Priority {
 					may = append(may, q)
 				}
 			}
 			if len(may) <= 10 {
 				want, possible := w.cheapestForAll(d, may)
 				got, refused := w.Preempt(p, Sacrifice{Ask: asks[0], Gang: asks})
-				if (refused == nil) != possible || possible && w.costOf(got.Victims) != want {
+				exact := (refused == nil) == possible && (!possible || w.costOf(got.Victims) == want)
+				if refused == nil && !w.heldBy(d, got) || !exact && seed < 60 {
 					t.Fatalf("seed %d, %+v: %v, victims %+v, want %+v", seed, d, refused, got.Victims, want)
+				}
+				if tried++; !exact {
+					missed++ // where much counts in all of the cluster
 				}
 				if again, _ := w.afresh().Preempt(p, Sacrifice{Ask: asks[0], Gang: asks}); mustJSON(t, again) != mustJSON(t, got) {
 					t.Fatalf("seed %d: %s\nafresh:\n%s", seed, mustJSON(t, got), mustJSON(t, again))
 				}
 				switch {
-				case !possible:
+				case refused != nil:
 					sizes[-1]++
 				case len(got.Placements) != d.Count:
 					t.Fatalf("seed %d: %d of %d placed", seed, len(got.Placements), d.Count)
@@ -98,6 +138,9 @@ func TestPreempt_GangAgreesWithEverySetOfVictims(t *testing.T) {
 			delete(w.twin.workloads, d.ID)
 			w.Apply(psg.WorkloadGone{Workload: d.ID})
 		}
+	}
+	if missed*20 > tried { // members are placed one after the other, where each is best off
+		t.Errorf("of %d the fewest were not found", missed)
 	}
 	if sizes[-1] < 20 || sizes[1] < 20 || sizes[2] < 10 || sizes[3]+sizes[4] < 5 {
 		t.Errorf("victims %v: the test shows little", sizes)

@@ -26,6 +26,11 @@ func (w *world) costOf(victims []psg.Placement) cost {
 	return c
 }
 
+// mayEnd is whether anybody may preempt a workload's instances.
+func (w *world) mayEnd(v psg.Workload) bool {
+	return v.Preemptible && v.Labels[psg.ManagedLabel] != "false" && !w.protected[v.ID]
+}
+
 // cheapest tries every set of victims on every node.
 func (w *world) cheapest(d psg.Workload) (best cost, found bool) {
 	all := w.placements
@@ -34,7 +39,7 @@ func (w *world) cheapest(d psg.Workload) (best cost, found bool) {
 		var may []psg.Placement
 		for _, p := range all {
 			v := w.twin.workloads[p.Ask.Workload]
-			if p.Node == n.ID && v.Preemptible && v.Priority < d.Priority {
+			if p.Node == n.ID && w.mayEnd(v) && v.Priority < d.Priority {
 				may = append(may, p)
 			}
 		}
@@ -83,19 +88,28 @@ func crowdedWorld(t *testing.T, seed uint64, rounds int) *world {
 
 func TestPreempt_AgreesWithEverySetOfVictims(t *testing.T) {
 	sizes := map[int]int{}
-	for seed := range uint64(60) {
+	for seed := range uint64(120) {
 		w := crowdedWorld(t, seed, 8)
+		if seed >= 60 {
+			w.bind()
+		}
 		p := w.problem()
+		if seed >= 60 {
+			w.protect(p)
+		}
 		for _, id := range w.ids() { // who want more than anybody
 			d := w.twin.workloads[id]
 			d.ID.Job += "-big"
-			d.Priority, d.Ports = 9, nil
+			d.Priority, d.Ports, d.Gang = 9, nil, ""
 			d.Request = psg.Resources{psg.CPU: int64(600 + 200*w.rng.IntN(6)), psg.Memory: int64(500 + 300*w.rng.IntN(5))}
 			w.twin.workloads[d.ID], w.denied[d.ID] = d, map[psg.NodeID]bool{}
 			w.Apply(psg.WorkloadChanged{Workload: d})
 		}
 		for _, id := range w.ids() {
 			d := w.twin.workloads[id]
+			if d.Gang != "" {
+				continue
+			}
 			got, refused := w.Preempt(p, Sacrifice{Ask: psg.Ask{ID: "urgent", Workload: id, At: at}})
 			want, possible := w.cheapest(d)
 			if (refused == nil) != possible || possible && w.costOf(got.Victims) != want {

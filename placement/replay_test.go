@@ -49,8 +49,10 @@ func (w *world) bind() {
 
 // protect has policy protect some workloads.
 func (w *world) protect(p Problem) {
+	w.twin.protected = map[psg.WorkloadID]bool{}
 	for _, id := range w.ids() {
 		if w.rng.IntN(6) == 0 {
+			w.twin.protected[id] = true
 			p.Rulings[id].Protected = []psg.Reason{{Source: "policy p", Text: "stays"}}
 		}
 	}

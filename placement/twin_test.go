@@ -18,6 +18,7 @@ type twin struct {
 	workloads  map[psg.WorkloadID]psg.Workload
 	placements []psg.Placement
 	denied     map[psg.WorkloadID]map[psg.NodeID]bool
+	protected  map[psg.WorkloadID]bool
 	limits     []psg.Limit
 }
 
