@@ -170,10 +170,15 @@ func drawn(job string) psg.Workload {
 // returns how it did.
 func (r *replacer) improving(what string, done func() bool) error {
 	r.Helper()
+	return r.during(r.Improve, what, done)
+}
+
+func (r *replacer) during(duty func(context.Context) error, what string, done func() bool) error {
+	r.Helper()
 	ctx, cancel := context.WithTimeout(r.Context(), 30*time.Second)
 	defer cancel()
 	improved := make(chan error, 1)
-	go func() { improved <- r.Improve(ctx) }()
+	go func() { improved <- duty(ctx) }()
 	poll := time.NewTicker(time.Millisecond)
 	defer poll.Stop()
 	for !done() {

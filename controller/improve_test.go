@@ -3,10 +3,13 @@ package controller
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/placement"
 )
 
 // uneven is a world in which all three instances of web, which wants to be spread
@@ -125,5 +128,78 @@ func TestImprove_MovesNothingToWhereNothingStarts(t *testing.T) {
 	w.steers.landed("n2")
 	if err := w.lookForMoves(t.Context(), w.now); err != nil || len(w.wishes) != 1 {
 		t.Errorf("once it takes work again: %d wishes, %v", len(w.wishes), err)
+	}
+}
+
+// TestImprove_MovesTogetherWhatStartsOthersFirst has both instances of a group that
+// are better off elsewhere leave their node in one change.
+func TestImprove_MovesTogetherWhatStartsOthersFirst(t *testing.T) {
+	web := workload("web", "service", 512)
+	web.Count, web.Migrate, web.Disruption = 2, &psg.Migrate{MaxParallel: 2}, &psg.Disruption{Order: psg.StartFirst, MaxUnavailable: 2}
+	web.Update = &psg.Update{MaxParallel: 1, HealthCheck: "checks", HealthyDeadline: time.Minute}
+	web.Affinities = []psg.Affinity{{
+		Constraint: psg.Constraint{Left: "${node.unique.id}", Operator: psg.Equal, Right: "n2", Scope: psg.GroupScope}, Weight: 100,
+	}}
+	w := newWorld(t, tempLog(t), jobs{web.ID: web})
+	w.config.Improvement = Improvement{Every: time.Second, Moves: 8}
+	w.report(psg.NodeChanged{Node: testNode("n1")})
+	for _, alloc := range []string{"w1", "w2"} {
+		w.place(0, gate(web, alloc, "n1"))
+		w.report(psg.Moved{Ask: psg.RequestID(alloc), State: psg.Running, At: start})
+	}
+	w.report(psg.NodeChanged{Node: testNode("n2")})
+	nomad := &director{shift: psg.ShiftRuns}
+	w.improving(nomad, 2000, func() bool { steered, _ := nomad.told(); return len(steered) > 0 })
+	if s := nomad.last(); s.Shifts["main"] != (psg.Shift{From: "n1", Moves: 2}) || s.Hints["main"]["n2"] != 2 {
+		t.Errorf("steered %+v, want both to n2", s)
+	}
+}
+
+func TestImprove_TellsMovesThatPayOnlyTogetherApart(t *testing.T) {
+	for name, one := range map[string]struct{ chains, alone, chain []int }{
+		"each by itself":            {[]int{1, 2, 3}, []int{1, 2, 3}, []int{1}},
+		"some, and then three":      {[]int{1, 2, 3, 3, 3, 4}, []int{1, 2}, []int{1}},
+		"two, and then one":         {[]int{1, 1, 2}, nil, []int{1, 1}},
+		"two times two":             {[]int{1, 1, 2, 2}, nil, []int{1, 1}},
+		"the last of a list's rest": {[]int{7}, []int{7}, []int{7}},
+	} {
+		var moves []placement.Move
+		for _, n := range one.chains {
+			moves = append(moves, placement.Move{Chain: n})
+		}
+		if got := alone(moves); !slices.EqualFunc(got, one.alone, func(m placement.Move, n int) bool { return m.Chain == n }) {
+			t.Errorf("%s: %+v are begun alone", name, got)
+		}
+		if got := chain(moves); len(got) != len(one.chain) {
+			t.Errorf("%s: %+v are one chain", name, got)
+		}
+	}
+}
+
+// TestImprove_GoesOnWithWhatFollowsAnExchange has a third instance move once two have
+// changed places.
+func TestImprove_GoesOnWithWhatFollowsAnExchange(t *testing.T) {
+	r := crossed(t)
+	moves, err := r.movesThatPay(t.Context(), r.now)
+	if err != nil || len(moves) != 3 {
+		t.Fatalf("%+v, %v", moves, err)
+	}
+	c := workload("c", "service", 64)
+	r.report(psg.WorkloadChanged{Workload: c})
+	r.place(0, gate(c, "c0", "n1"))
+	r.report(psg.Moved{Ask: "c0", State: psg.Running, At: start})
+	r.cycle()
+	status, _ := r.Ask("c0")
+	away := *status.Placement
+	away.Node = "n3"
+	r.config.Improvement.Every = 0 // no looks beside it
+	moves = append(moves, placement.Move{From: "n1", Placement: away, Chain: 2})
+	duty := func(ctx context.Context) error { return r.carryOut(ctx, moves) }
+	if err := r.during(duty, "all is carried out", func() bool { return false }); err != nil {
+		t.Error(err)
+	}
+	r.wantMoved("a n1>n3", "b n2>n1", "a n3>n2")
+	if said := r.said.String(); !strings.Contains(said, `msg="not moved" workload=default/c/main reason="it no longer pays`) {
+		t.Errorf("c is not rehearsed after the exchange:\n%s", said)
 	}
 }
