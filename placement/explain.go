@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/psgrid/psg"
@@ -11,6 +12,32 @@ import (
 // told alike, what the cluster looked like when the cycle was decided.
 type explanations struct {
 	byClass map[*class]psg.Refusal
+	byLimit map[int][]*held
+}
+
+// under lists the first of the placements that a limit counts and that stand, the
+// lowest in priority first.
+func (x *explanations) under(e *Engine, limit int) []*held {
+	if list, known := x.byLimit[limit]; known {
+		return list
+	}
+	if x.byLimit == nil {
+		x.byLimit = make(map[int][]*held)
+	}
+	var list []*held
+	for _, w := range e.workloads {
+		if !slices.Contains(w.limits, limit) {
+			continue
+		}
+		for _, h := range w.held {
+			if h.node != nil && e.settled(h) {
+				list = append(list, h)
+			}
+		}
+	}
+	slices.SortFunc(list, byPriority)
+	x.byLimit[limit] = list[:min(len(list), mostLetIn)]
+	return x.byLimit[limit]
 }
 
 // explain fills in the refusals that were left for the end.
@@ -47,6 +74,7 @@ func (s *solver) explainClass(w *workload, c *class) psg.Refusal {
 		reason := psg.Reason{Source: "limit " + limit.Name, Text: fmt.Sprintf("at most %d in the cluster", limit.Total)}
 		r.Excluded = []psg.Exclusion{{Reason: reason, Nodes: len(e.nodes)}}
 		r.Summary = fmt.Sprintf("%s: %s", reason.Source, reason.Text)
+		r.Remedies = s.letIn(w, c, i)
 		return r
 	}
 	if s.spent() {

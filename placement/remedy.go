@@ -11,6 +11,7 @@ import (
 const (
 	mostRemedied = 16  // nodes on which a placement to stop is looked for
 	mostStops    = 512 // placements that are tried for that
+	mostLetIn    = 64  // and where a limit in the cluster is reached
 	// mostTrials bounds those tried in one Solve: many are refused at once where
 	// there is little room, and each placement tried takes microseconds.
 	mostTrials = 16_384
@@ -74,7 +75,7 @@ func (s *solver) remedies(w *workload, c *class, h *hurdles) []psg.Remedy {
 	if stop := s.oneStop(w, c, h.busy); stop != nil {
 		list = append(list, psg.Remedy{
 			Kind: psg.RemedyStop, Node: stop.node.spec.ID, Ask: stop.placement.Ask.ID,
-			Text: fmt.Sprintf("stop %s of %s on %s%s", stop.placement.Ask.ID, stop.workload.id, stop.node.name(), s.byPreemption(stop, w)),
+			Text: s.stopping(stop, w),
 		})
 	}
 	if n := h.lift.node; n != nil {
@@ -149,6 +150,44 @@ func (s *solver) oneStop(w *workload, c *class, nodes []miss) *held {
 		}
 	}
 	return best
+}
+
+// letIn finds a placement whose end would let a class into the cluster, where it
+// has room: a limit that counts both is what keeps it out. One that may be preempted
+// for it comes before others, then the lowest in priority.
+func (s *solver) letIn(w *workload, c *class, limit int) []psg.Remedy {
+	may := s.why.under(s.e, limit)
+	for _, preempted := range []bool{true, false} {
+		for _, h := range may {
+			if h.node == nil || s.mayEnd(h, w) != preempted { // nil: it was of a gang that did not fit
+				continue
+			}
+			if s.trials >= mostTrials || s.spent() {
+				return nil
+			}
+			s.trials += 1 + len(s.e.slots)/16 // it may look at all of them
+			if n := s.instead(c, h); n != nil {
+				return []psg.Remedy{{Kind: psg.RemedyStop, Node: n.spec.ID, Ask: h.placement.Ask.ID, Text: s.stopping(h, w)}}
+			}
+		}
+	}
+	return nil
+}
+
+// instead is where a class has room once a placement is gone, or nil.
+func (s *solver) instead(c *class, h *held) *node {
+	mark := len(s.journal)
+	defer s.undo(mark)
+	s.strike(h)
+	found, ok := s.e.best(c)
+	if !ok {
+		return nil
+	}
+	return s.e.slots[found.slot]
+}
+
+func (s *solver) stopping(h *held, w *workload) string {
+	return fmt.Sprintf("stop %s of %s on %s%s", h.placement.Ask.ID, h.workload.id, h.node.name(), s.byPreemption(h, w))
 }
 
 // byPreemption says that a placement may be made to end for a workload, or

@@ -47,17 +47,33 @@ func (w *world) applied(d psg.Workload, r psg.Remedy) (fits, known bool) {
 	return w.fits(d, n), true
 }
 
-// anyStop reports whether the end of one placement would do.
+// anyStop reports whether the end of one placement would do: on its node, or on any
+// where a limit in the cluster keeps the workload out.
 func (w *world) anyStop(d psg.Workload) bool {
-	all := w.placements
+	all, out := w.placements, w.keptOut(d)
 	defer func() { w.placements = all }()
 	for i := range all {
 		w.placements = slices.Delete(slices.Clone(all), i, i+1)
-		if w.fits(d, w.node(all[i].Node)) {
-			return true
+		for _, n := range w.nodes {
+			if (out || n.ID == all[i].Node) && w.fits(d, n) {
+				return true
+			}
 		}
 	}
 	return false
+}
+
+// keptOut reports whether a limit in the cluster keeps a workload out.
+func (w *world) keptOut(d psg.Workload) bool {
+	return slices.ContainsFunc(w.twin.limits, func(l psg.Limit) bool {
+		total := 0
+		for _, p := range w.placements {
+			if l.Covers(w.twin.workloads[p.Ask.Workload].Labels) {
+				total++
+			}
+		}
+		return l.Total > 0 && l.Covers(d.Labels) && total >= l.Total
+	})
 }
 
 // leastLess is the least by which any one dimension must shrink, by dimension.
@@ -76,9 +92,13 @@ func (w *world) leastLess(d psg.Workload) bool {
 
 func TestRemedies_EachAloneMakesItFit(t *testing.T) {
 	kinds := map[psg.RemedyKind]int{}
-	for seed := range uint64(250) {
+	for seed := range uint64(350) {
 		w := newWorld(seed)
 		for range 6 {
+			if seed >= 250 {
+				w.bind()
+				w.part()
+			}
 			p := w.problem()
 			plan := w.Solve(p)
 			w.agree(t, p, plan)
@@ -159,6 +179,34 @@ func TestRemedies_NoneForOneOfAGang(t *testing.T) {
 	for _, r := range plan.Refusals {
 		if len(r.Remedies) > 0 {
 			t.Errorf("%+v", r.Remedies)
+		}
+	}
+}
+
+func TestRemedies_OneLessUnderALimit(t *testing.T) {
+	fixed, low, urgent := plainWorkload("fixed", 1), plainWorkload("low", 1), plainWorkload("urgent", 1)
+	limit := psg.Limit{Name: "licence", Match: map[string]string{"licence": "x"}, Total: 2}
+	for _, w := range []*psg.Workload{&fixed, &low, &urgent} {
+		w.Labels = limit.Match
+	}
+	fixed.Priority, low.Priority, low.Preemptible, urgent.Priority, urgent.Request[psg.CPU] = 1, 2, true, 90, 4000
+	for nodes, want := range map[int]string{
+		1: "",
+		2: "stop l of default/low/main on n1, which may be preempted for it",
+	} {
+		c := newCluster(Config{Limits: []psg.Limit{limit}}, fixed, low, urgent, plainNode("n1"))
+		wantPlaced(t, c.commit(gate(fixed, "f", "n1"), gate(low, "l", "n1")), 2)
+		if nodes == 2 {
+			c.addNode(plainNode("n2"))
+		}
+		plan := c.solve(hold(urgent, "u"))
+		wantSummary(t, plan, 0, psg.Queued, "limit licence: at most 2 in the cluster")
+		text := ""
+		for _, r := range plan.Refusals[0].Remedies {
+			text += r.Text
+		}
+		if text != want {
+			t.Errorf("on %d nodes: %q, want %q", nodes, text, want)
 		}
 	}
 }

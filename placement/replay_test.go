@@ -47,6 +47,16 @@ func (w *world) bind() {
 	}
 }
 
+// part has nobody be of a gang.
+func (w *world) part() {
+	for _, id := range w.ids() {
+		d := w.twin.workloads[id]
+		d.Gang = ""
+		w.twin.workloads[id] = d
+		w.Apply(psg.WorkloadChanged{Workload: d})
+	}
+}
+
 // protect has policy protect some workloads.
 func (w *world) protect(p Problem) {
 	w.twin.protected = map[psg.WorkloadID]bool{}
