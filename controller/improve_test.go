@@ -186,6 +186,7 @@ func TestImprove_GoesOnWithWhatFollowsAnExchange(t *testing.T) {
 	}
 	c := workload("c", "service", 64)
 	r.report(psg.WorkloadChanged{Workload: c})
+	r.cycle()
 	r.place(0, gate(c, "c0", "n1"))
 	r.report(psg.Moved{Ask: "c0", State: psg.Running, At: start})
 	r.cycle()
