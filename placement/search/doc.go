@@ -1,7 +1,8 @@
 // Package search finds better assignments of items to nodes by local search:
 // shifts of one item, swaps of two, and ejections, where a large item drives
 // small ones out. Each is judged by what it changes, under simulated annealing
-// and then descent, which also moves items together that must be near each other. sim calls it, on the challenge's instances.
+// and then descent, which also moves items together that must be near each other.
+// sim calls it, on the challenge's instances.
 //
 // Its nouns are wider than the cluster's on purpose. A Problem has resources
 // (some of which a moved item holds on both nodes), groups whose items must
