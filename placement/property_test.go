@@ -96,8 +96,12 @@ func TestSolve_LeavesTheEngineAsItWas(t *testing.T) {
 
 func TestSolve_GangsAreWholeOrNothing(t *testing.T) {
 	whole, none := 0, 0
-	for seed := range uint64(60) {
+	for seed := range uint64(160) {
 		w := newWorld(9000 + seed)
+		if seed >= 60 {
+			w.bind()
+			w.part()
+		}
 		for _, id := range w.ids() {
 			d := w.twin.workloads[id]
 			if w.rng.IntN(2) == 0 {
@@ -111,7 +115,9 @@ func TestSolve_GangsAreWholeOrNothing(t *testing.T) {
 		for _, ask := range p.Asks {
 			asked[w.twin.workloads[ask.Workload].Gang]++
 		}
-		for _, q := range w.Solve(p).Placements {
+		all := w.Solve(p).Placements
+		w.allStand(t, all)
+		for _, q := range all {
 			placed[w.twin.workloads[q.Ask.Workload].Gang]++
 		}
 		for _, gang := range []psg.GangID{"g1", "g2"} {

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/psgrid/psg"
@@ -23,8 +24,12 @@ func (w *world) otherRulings(p Problem, of psg.GangID) map[psg.WorkloadID]*psg.R
 // and again, from a random member on, under random rulings.
 func TestTrial_PlacesAGangAnewAndLeavesTheEngineAsItWas(t *testing.T) {
 	placed, refused := 0, 0
-	for seed := range uint64(200) {
+	for seed := range uint64(300) {
 		w := newWorld(7000 + seed)
+		if seed >= 200 {
+			w.bind()
+			w.part()
+		}
 		for i, id := range w.ids() {
 			if d := w.twin.workloads[id]; i%2 == 0 {
 				d.Gang, d.Count = "g", 1
@@ -50,6 +55,7 @@ func TestTrial_PlacesAGangAnewAndLeavesTheEngineAsItWas(t *testing.T) {
 			}
 			plan := trial.Again(r)
 			w.checkAgain(t, p, r, gang, plan)
+			w.allStand(t, trial.Plan().Placements)
 			if whole := mustJSON(t, trial.Plan().Placements); len(plan.Placements) == 0 && whole != mustJSON(t, append([]psg.Placement{}, others...)) {
 				t.Fatalf("seed %d: without the gang the plan is %s", seed, whole)
 			}
@@ -66,6 +72,21 @@ func TestTrial_PlacesAGangAnewAndLeavesTheEngineAsItWas(t *testing.T) {
 	}
 	if placed < 30 || refused < 30 {
 		t.Errorf("%d placed, %d refused: the test shows little", placed, refused)
+	}
+}
+
+// allStand checks that each placement may be where it is beside all others, policy
+// apart.
+func (w *world) allStand(t *testing.T, all []psg.Placement) {
+	t.Helper()
+	before, denied := w.placements, w.denied
+	defer func() { w.placements, w.denied = before, denied }()
+	w.denied = nil
+	for i, q := range all {
+		w.placements = slices.Concat(before, all[:i], all[i+1:])
+		if d := w.twin.workloads[q.Ask.Workload]; !w.fits(d, w.node(q.Node)) {
+			t.Fatalf("%s (%+v) may not be on %s", q.Ask.ID, d, q.Node)
+		}
 	}
 }
 
