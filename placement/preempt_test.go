@@ -111,6 +111,9 @@ func TestPreempt_AgreesWithEverySetOfVictims(t *testing.T) {
 				continue
 			}
 			got, refused := w.Preempt(p, Sacrifice{Ask: psg.Ask{ID: "urgent", Workload: id, At: at}})
+			if again, _ := w.afresh().Preempt(p, Sacrifice{Ask: psg.Ask{ID: "urgent", Workload: id, At: at}}); mustJSON(t, again) != mustJSON(t, got) {
+				t.Fatalf("seed %d: %s\nafresh:\n%s", seed, mustJSON(t, got), mustJSON(t, again))
+			}
 			want, possible := w.cheapest(d)
 			if (refused == nil) != possible || possible && w.costOf(got.Victims) != want {
 				t.Fatalf("seed %d, %+v: %v, victims %+v, want %+v", seed, d, refused, got.Victims, want)
