@@ -266,7 +266,7 @@ func (w *world) divide() {
 // come to rest.
 func TestImprove_LeavesNoExchangeThatPays(t *testing.T) {
 	exchanges := map[int]int{}
-	for seed := range uint64(65) {
+	for seed := range uint64(52) {
 		w := newWorld(70_000 + seed)
 		w.loosen()
 		var p Problem
