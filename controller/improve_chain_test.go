@@ -146,8 +146,8 @@ func TestImprove_TheNextLeaderGoesOnFromWhereAnExchangeWasLeft(t *testing.T) {
 			if written { // Nomad has started it meanwhile
 				next.report(psg.Freed{Ask: "b0", State: psg.Released, At: next.now})
 				next.report(psg.Asked{Ask: gate(drawn("b"), "b2", "n1")})
-			} else { // it is seen to run
-				next.report(psg.Moved{Ask: "b0", State: psg.Running, At: next.now})
+			} else { // as leftBehind says, later
+				next.report(psg.Moved{Ask: "b0", State: psg.Running, Reason: "it runs on", At: next.now})
 			}
 			next.started = 2
 			err = next.improving("both are where they are drawn to", func() bool { return next.runs("n2", "n1") && next.idle() })

@@ -143,7 +143,11 @@ func (c *Controller) attend(ctx context.Context, job psg.JobID, to Orchestrator)
 
 func (c *Controller) act(ctx context.Context, job psg.JobID, to Orchestrator) error {
 	workloads, asks := c.job(job)
-	if s := c.steers.keep(job, c.versionOf(job), resumed(workloads, asks, time.Now())); s != nil {
+	s, another := c.steers.keep(job, c.versionOf(job), resumed(workloads, asks, time.Now()))
+	if another {
+		c.resumeRecord(s, asks)
+	}
+	if s != nil {
 		return c.settle(ctx, s, to)
 	}
 	if releasable(workloads, asks) {

@@ -80,7 +80,7 @@ func (c *Controller) unhint(ctx context.Context, job psg.JobID, gone []psg.NodeI
 		c.steers.again(job, now.Add(goneLook))
 		return nil
 	}
-	workloads, asks := c.staying(job)
+	workloads, asks := c.job(job)
 	wanted := hints(workloads, asks)
 	for i := range workloads {
 		if id := workloads[i].ID; wanted[id.Group] == nil && startsByAsking(&workloads[i]) {

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -93,7 +94,7 @@ func TestSteer_EndsMovesThatALeaderLeftBehind(t *testing.T) {
 	w, web := spread3(t)
 	long := time.Now().Add(-leftWithin - time.Second)
 	w.report(psg.Moved{Ask: "w1", State: psg.Moving, Reason: "moves", At: long}, psg.Moved{Ask: "w2", State: psg.Moving, Reason: "moves", At: time.Now()})
-	w.report(psg.Asked{Ask: psg.Ask{ID: "move/w3/x/0", Workload: web.ID, Node: "nowhere", At: long, Hold: time.Minute}})
+	w.report(psg.Asked{Ask: psg.Ask{ID: "move/w3/x/0", Workload: web.ID, Node: "nowhere", At: long.Add(-askedWithin), Hold: time.Minute}})
 	w.cycle()
 	look := func() {
 		t.Helper()
@@ -158,5 +159,78 @@ func TestFinish_ASuccessorIsOfOneMove(t *testing.T) {
 	ended := w.steers.finishedFrom("n1")
 	if len(ended) != 2 || ended[0].Successor != "x1" || ended[1].Successor != "x2" {
 		t.Errorf("finished %+v, want one that x1 is the successor of, and one x2", ended)
+	}
+}
+
+// What it knows of the moves it has from the ledger, whoever's room is used already.
+func TestRebalance_TheNextLeaderTellsWhatAShiftCameTo(t *testing.T) {
+	for name, used := range map[string]bool{"before its successors come": false, "when they run": true} {
+		w, web, nomad := begunShift(t)
+		come := func() {
+			for _, alloc := range []string{"x1", "x2", "x3"} {
+				w.place(0, gate(web, alloc, "n2"))
+				w.report(psg.Moved{Ask: psg.RequestID(alloc), State: psg.Running, At: time.Now()})
+			}
+			w.cycle()
+		}
+		if used {
+			come()
+		}
+		web.Shifting, web.Version = true, 9
+		w.report(psg.WorkloadChanged{Workload: web})
+		w.cycle()
+		w.steers.open(nomad)
+		w.steers.note(web.ID.JobID(), time.Now())
+		w.attended(web.ID.JobID(), nomad)
+		if !used {
+			come()
+		}
+		for _, alloc := range []string{"w1", "w2", "w3"} {
+			w.report(psg.Freed{Ask: psg.RequestID(alloc), State: psg.Released, At: time.Now()})
+		}
+		w.cycle()
+		nomad.says(psg.ShiftDone)
+		w.attended(web.ID.JobID(), nomad)
+		if err := w.finish(t.Context(), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		ended := w.steers.finishedFrom("n1")
+		if len(ended) != 3 {
+			t.Errorf("%s: finished %+v, want three", name, ended)
+		}
+		for i, m := range ended {
+			if m.GivenUp != "" || m.Successor != psg.AllocID(fmt.Sprint("x", i+1)) || m.To != "n2" || m.Versions != 2 || !m.Shift {
+				t.Errorf("%s: %+v", name, m)
+			}
+		}
+	}
+}
+
+func TestFinish_GivesUpAMoveWhoseStopNomadHasUndone(t *testing.T) {
+	w, _ := spread3(t)
+	nomad := &director{}
+	w.steers.open(nomad)
+	orders, err := w.rebalanced(nomad, "n1")
+	if err != nil || len(orders) != 1 {
+		t.Fatalf("%v, %v", orders, err)
+	}
+	source := psg.RequestID(orders[0].Alloc)
+	w.report(psg.Moved{Ask: source, State: psg.Running, At: start})
+	w.cycle()
+	for _, after := range []time.Duration{stoppedFor - time.Second, stoppedFor + time.Second} {
+		if err := w.finish(t.Context(), time.Now().Add(after)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.leftBehind(t.Context(), time.Now().Add(after)); err != nil {
+			t.Fatal(err)
+		}
+		w.cycle()
+		want, given := psg.Moving, 0
+		if after > stoppedFor {
+			want, given = psg.Running, 1
+		}
+		if ended := w.steers.finishedFrom("n1"); w.state(source) != want || len(ended) != given {
+			t.Errorf("after %v it is %s, finished %+v; want it %s", after, w.state(source), ended, want)
+		}
 	}
 }

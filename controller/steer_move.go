@@ -118,7 +118,7 @@ func (c *Controller) move(ctx context.Context, wanted *wantedMove, to Orchestrat
 	if err := c.moving(ctx, source, fmt.Sprintf("moves to %s: it is stopped, and another started there", room.Node)); err != nil {
 		return abort(err)
 	}
-	workloads, asks := c.staying(job)
+	workloads, asks := c.job(job)
 	asks = without(asks, legs)
 	changed, err := c.steer(ctx, psg.Steering{Job: job, Hints: hints(workloads, asks)}, to)
 	if err != nil && !errors.Is(err, psg.ErrUnknown) {

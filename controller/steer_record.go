@@ -13,11 +13,14 @@ const (
 	maxFinished = 256              // moves that are remembered once they have ended
 	recordFor   = 15 * time.Minute // then a move is not waited for any more
 	recordEvery = time.Second
+	// stoppedFor is how long what was stopped for a move may take to end. Nomad may
+	// undo the stop: then it runs on.
+	stoppedFor = 5 * time.Minute
 )
 
 // record is what moves that were begun together have come to. It is this
-// controller's own account, which ends with its lead; the audit has what the
-// ledger was told.
+// controller's own account, which ends with its lead: the next has one of shifts, by
+// what the ledger shows. The audit has what the ledger was told.
 type record struct {
 	began    time.Time
 	sequence uint64                 // of the ledger, then
@@ -51,8 +54,44 @@ func (c *Controller) newRecord(sources []psg.AskStatus, shift bool) *record {
 	return r
 }
 
-// wrote counts what a step has cost. Of a shift that an earlier leader has begun
-// there is no account: the record is nil.
+// resumeRecord opens the account of a shift that another leader has begun, by what the
+// ledger shows: its sources move since then, and what was asked for later came for
+// them. The version that began it is counted; sources that have ended already are not.
+func (c *Controller) resumeRecord(s *shift, asks []psg.AskStatus) {
+	if len(s.legs) == 0 {
+		return
+	}
+	r := &record{began: time.Now(), before: map[psg.RequestID]bool{}, versions: 1, writes: 1}
+	r.sequence, _, _ = c.Position()
+	begun := r.began
+	for _, l := range s.legs {
+		for _, a := range asks {
+			switch {
+			case a.Ask.ID == l.source && a.State == psg.Moving && a.Since.Before(begun):
+				begun = a.Since
+			case a.Ask.ID == l.room && a.Ask.At.Before(begun):
+				begun = a.Ask.At
+			}
+		}
+	}
+	for _, a := range asks {
+		if a.Ask.At.Before(begun) {
+			r.before[a.Ask.ID] = true
+		}
+	}
+	for _, l := range s.legs {
+		r.before[l.source] = true
+		source, _ := c.Ask(l.source)
+		r.moves = append(r.moves, openMove{l.source, psg.Move{
+			Workload: s.workload, Alloc: source.Ask.Alloc, From: s.from, Shift: true, Together: len(s.legs),
+		}})
+	}
+	s.record = r
+	c.steers.record(r, s.legs)
+}
+
+// wrote counts what a step has cost. Of a shift of which nothing is known but that it
+// runs there is no account: the record is nil.
 func (r *record) wrote(version bool, stops int) {
 	if r == nil {
 		return
@@ -158,10 +197,14 @@ func (c *Controller) ended(r *record, now time.Time) (ended []psg.Move) {
 	open := slices.DeleteFunc(slices.Clone(r.moves), func(o openMove) bool {
 		m := o.move
 		m.Versions, m.Writes, m.GivenUp, m.At = r.versions, r.writes, r.givenUp, now
-		if m.GivenUp == "" && now.Sub(r.began) >= recordFor {
-			m.GivenUp = "its end was not seen"
-		}
 		source, _ := c.Ask(o.source)
+		switch took := now.Sub(r.began); {
+		case m.GivenUp != "":
+		case took >= recordFor:
+			m.GivenUp = "its end was not seen"
+		case took >= stoppedFor && !m.Shift && !source.Over():
+			m.GivenUp = "it was stopped, and runs on"
+		}
 		next := successor(&m, r.before, asks)
 		switch {
 		case m.GivenUp != "":
@@ -169,7 +212,8 @@ func (c *Controller) ended(r *record, now time.Time) (ended []psg.Move) {
 			return false
 		default:
 			r.before[next.Ask.ID] = true
-			m.Successor, m.Gap, m.At = next.Ask.Alloc, max(0, next.Since.Sub(source.Since)), next.Since
+			m.Successor, m.To = next.Ask.Alloc, next.Placement.Node
+			m.Gap, m.At = max(0, next.Since.Sub(source.Since)), next.Since
 		}
 		ended = append(ended, m)
 		return true
@@ -180,11 +224,12 @@ func (c *Controller) ended(r *record, now time.Time) (ended []psg.Move) {
 	return ended
 }
 
-// successor is the allocation that runs in the place of one that moved.
+// successor is the allocation that runs in the place of one that moved, on whichever
+// node where that is not known.
 func successor(m *psg.Move, before map[psg.RequestID]bool, asks []psg.AskStatus) *psg.AskStatus {
 	for i := range asks {
 		a := &asks[i]
-		if a.Ask.Workload == m.Workload && a.Ask.Alloc != "" && a.State == psg.Running && a.Placement.Node == m.To && !before[a.Ask.ID] {
+		if a.Ask.Workload == m.Workload && a.Ask.Alloc != "" && a.State == psg.Running && (m.To == "" || a.Placement.Node == m.To) && !before[a.Ask.ID] {
 			return a
 		}
 	}

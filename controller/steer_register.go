@@ -166,7 +166,7 @@ func (c *Controller) decided(ctx context.Context, deltas []psg.Delta, ids []psg.
 // wanted fills in a verdict with where the instances stand now, and which of the
 // asks of the registration itself wait.
 func (c *Controller) wanted(v *psg.Verdict, w *psg.Workload, own map[psg.RequestID]bool) {
-	workloads, asks := c.staying(w.ID.JobID())
+	workloads, asks := c.job(w.ID.JobID())
 	v.Hint = hints(workloads, asks)[w.ID.Group]
 	for _, status := range asks {
 		if status.Ask.Workload != w.ID || status.Placement != nil || !own[status.Ask.ID] {

@@ -103,7 +103,7 @@ func (c *Controller) register(ctx context.Context, s *shift, moves []wantedMove,
 		}
 	}
 	job := s.workload.JobID()
-	workloads, asks := c.staying(job)
+	workloads, asks := c.job(job)
 	asks = without(asks, s.legs)
 	changed, err := c.steer(ctx, psg.Steering{
 		Job: job, Hints: hints(workloads, asks),
@@ -179,7 +179,11 @@ func (c *Controller) settle(ctx context.Context, s *shift, to Orchestrator) erro
 		return c.steady(ctx, s, "its successor did not become healthy", to)
 	case psg.ShiftGone:
 		c.steers.end(job, c.versionOf(job))
-		s.record.giveUp("the job was changed meanwhile")
+		if c.left(s) { // another leader has set the steady hint, or somebody else that came too late
+			s.record.settle()
+		} else {
+			s.record.giveUp("the job was changed meanwhile")
+		}
 		return c.undo(ctx, s.legs, "the job was changed while it moved")
 	}
 	if why := c.spoilt(s, time.Now()); why != "" {
@@ -187,6 +191,11 @@ func (c *Controller) settle(ctx context.Context, s *shift, to Orchestrator) erro
 	}
 	c.steers.again(job, time.Now().Add(shiftPoll))
 	return nil
+}
+
+// left reports whether all that a shift moves has ended.
+func (c *Controller) left(s *shift) bool {
+	return !slices.ContainsFunc(s.legs, func(l leg) bool { source, _ := c.Ask(l.source); return !source.Over() })
 }
 
 // spoilt says why a shift that runs cannot come to a good end.
@@ -283,16 +292,17 @@ func (s *steers) begin(job psg.JobID, one *shift, from time.Time) {
 }
 
 // keep remembers a shift that an earlier leader has begun, unless one of the job
-// is known to run, or this version's to have ended, and returns what runs; one may be
-// nil.
-func (s *steers) keep(job psg.JobID, version uint64, one *shift) *shift {
+// is known to run, or this version's to have ended, and returns what runs, and
+// whether it is that one; one may be nil.
+func (s *steers) keep(job psg.JobID, version uint64, one *shift) (runs *shift, kept bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	noted := s.jobs[job]
-	if over := noted != nil && noted.over != 0 && noted.over >= version; s.shifts[job] == nil && one != nil && !over {
+	over := noted != nil && noted.over != 0 && noted.over >= version
+	if kept = s.shifts[job] == nil && one != nil && !over; kept {
 		s.shifts[job] = one
 	}
-	return s.shifts[job]
+	return s.shifts[job], kept
 }
 
 // end forgets a shift. The ledger may show for a while that a version of the job has

@@ -271,17 +271,18 @@ func TestSteer_KeepsTheShiftThatItBegan(t *testing.T) {
 	s, job := newSteers(), psg.JobID{Namespace: "default", Job: "web"}
 	begun := &shift{}
 	s.begin(job, begun, start)
-	if s.keep(job, 7, &shift{}) != begun || s.shiftOf(job) != begun {
+	if runs, kept := s.keep(job, 7, &shift{}); runs != begun || kept || s.shiftOf(job) != begun {
 		t.Error("another took its place, as read from the ledger")
 	}
-	if s.keep(psg.JobID{Job: "other"}, 1, nil) != nil || len(s.shifts) != 1 {
+	if runs, kept := s.keep(psg.JobID{Job: "other"}, 1, nil); runs != nil || kept || len(s.shifts) != 1 {
 		t.Error("kept nothing as something")
 	}
 	s.end(job, 7)
-	if s.keep(job, 7, &shift{}) != nil {
+	if runs, _ := s.keep(job, 7, &shift{}); runs != nil {
 		t.Error("took up again what has ended, as the ledger showed it last")
 	}
-	if later := (&shift{}); s.keep(job, 8, later) != later {
+	later := &shift{}
+	if runs, kept := s.keep(job, 8, later); runs != later || !kept {
 		t.Error("another version's is not taken up")
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/psgrid/psg"
 	"github.com/psgrid/psg/ledger"
@@ -76,7 +75,7 @@ func allowedDown(w *psg.Workload) int {
 
 // spares reports whether one instance of a workload may be down just now.
 func (c *Controller) spares(id psg.WorkloadID) bool {
-	spare, moves := false, c.steers.leaving(steerHold)
+	spare := false
 	c.view(func(s *ledger.State) {
 		w := s.Workload(id)
 		if w == nil {
@@ -87,7 +86,7 @@ func (c *Controller) spares(id psg.WorkloadID) bool {
 		rooms := slices.DeleteFunc(slices.Clone(asks), func(s psg.AskStatus) bool { return !hasPrefix(s.Ask.ID, movePrefix) })
 		for _, status := range asks {
 			_, claimed := s.ClaimedBy(status.Ask.ID)
-			if status.Ask.Workload == id && status.State == psg.Running && !claimed && !moves[status.Ask.ID] && !leaves(status.Ask.ID, rooms) {
+			if status.Ask.Workload == id && status.State == psg.Running && !claimed && !leaves(status.Ask.ID, rooms) {
 				running++
 			}
 		}
@@ -96,33 +95,8 @@ func (c *Controller) spares(id psg.WorkloadID) bool {
 	return spare
 }
 
-// leaves reports whether one of some rooms is for the successor of an allocation:
-// until Nomad has stopped it, it is seen running.
+// leaves reports whether one of some rooms is for the successor of an allocation,
+// which is about to move.
 func leaves(source psg.RequestID, rooms []psg.AskStatus) bool {
 	return slices.ContainsFunc(rooms, func(s psg.AskStatus) bool { return reservedFor(s.Ask.ID, movePrefix, source) })
-}
-
-// leaving are the allocations of moves that this controller has begun so lately and
-// that have yet to end: one may be seen running after its successor has used the
-// room.
-func (s *steers) leaving(lately time.Duration) map[psg.RequestID]bool {
-	now := time.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sources := map[psg.RequestID]bool{}
-	for _, r := range s.records {
-		for _, o := range r.moves {
-			if now.Sub(r.began) < lately {
-				sources[o.source] = true
-			}
-		}
-	}
-	return sources
-}
-
-// staying are a job's workloads, and its asks but for those that have begun to move.
-func (c *Controller) staying(job psg.JobID) (workloads []psg.Workload, asks []psg.AskStatus) {
-	leaving := c.steers.leaving(steerHold)
-	workloads, asks = c.job(job)
-	return workloads, slices.DeleteFunc(asks, func(s psg.AskStatus) bool { return leaving[s.Ask.ID] })
 }

@@ -81,7 +81,7 @@ func (c *Controller) guide(ctx context.Context, job psg.JobID, strays []psg.AskS
 // hint tells where the instances of a job are wanted. blinded is why it cannot be
 // told: what is stopped may still come out there.
 func (c *Controller) hint(ctx context.Context, job psg.JobID, to Orchestrator) (changed bool, blinded, err error) {
-	workloads, asks := c.staying(job)
+	workloads, asks := c.job(job)
 	var waiting []psg.AllocID
 	for i := range asks {
 		if stray(&asks[i]) {

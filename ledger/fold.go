@@ -244,8 +244,12 @@ func (s *State) move(d psg.Moved, sequence uint64) error {
 }
 
 // movedNews reports whether a move says something that is not known: seen again
-// without a reason, a state says nothing.
+// without a reason, a state says nothing. Nor does it that what moves runs, as it does
+// until it has ended; that it moves no more has a reason.
 func movedNews(status *psg.AskStatus, d psg.Moved) bool {
+	if status.State == psg.Moving && d.State == psg.Running {
+		return d.Reason != ""
+	}
 	return status.State != d.State || d.Reason != "" && status.Reason != d.Reason
 }
 

@@ -435,3 +435,29 @@ func TestFold_RefusesStatesThatMakeNoSense(t *testing.T) {
 		}
 	}
 }
+
+func TestMoved_WhatMovesIsSeenRunningUntilItEnds(t *testing.T) {
+	s := New()
+	ask := psg.Ask{ID: "a", Workload: psg.WorkloadID{Job: "web", Group: "g"}, Alloc: "a", Node: "n1"}
+	fold := func(d psg.Delta, news bool) {
+		t.Helper()
+		if s.News(d) != news {
+			t.Errorf("%+v is news: %t", d, !news)
+		}
+		if err := s.Fold(d, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fold(psg.Placed{Placement: psg.Placement{Ask: ask, Node: "n1", State: psg.Running}}, true)
+	fold(psg.Moved{Ask: "a", State: psg.Moving, Reason: "moves to n2"}, true)
+	fold(psg.Moved{Ask: "a", State: psg.Running}, false)
+	if got := s.Ask("a"); got.State != psg.Moving || got.Reason != "moves to n2" {
+		t.Errorf("seen running, it is %s: %q", got.State, got.Reason)
+	}
+	fold(psg.Moved{Ask: "a", State: psg.Running, Reason: "given up"}, true)
+	if got := s.Ask("a"); got.State != psg.Running {
+		t.Errorf("given up, it is %s", got.State)
+	}
+	fold(psg.Moved{Ask: "a", State: psg.Moving, Reason: "moves to n3"}, true)
+	fold(psg.Freed{Ask: "a", State: psg.Released}, true)
+}
