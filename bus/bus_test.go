@@ -348,3 +348,23 @@ func TestLease_IsOnesAtATime(t *testing.T) {
 		t.Errorf("Take of a lease given up = %+v", got)
 	}
 }
+
+// A controller that ends in the middle of a renewal does not wait for its answer.
+func TestLease_IsGivenUpAfterARenewalThatWasNotAcknowledged(t *testing.T) {
+	bus, ttl := open(t, t.TempDir()), time.Minute
+	first, second := bus.Lease(psg.Leader{Name: "first"}, ttl), bus.Lease(psg.Leader{Name: "second"}, ttl)
+	if got, err := first.Take(t.Context()); err != nil || !got.Mine {
+		t.Fatalf("Take = %+v, %v", got, err)
+	}
+	acknowledged := first.revision
+	if got, err := first.Take(t.Context()); err != nil || !got.Mine {
+		t.Fatalf("Take again = %+v, %v", got, err)
+	}
+	first.revision = acknowledged
+	if err := first.Give(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := second.Take(t.Context()); err != nil || !got.Mine {
+		t.Errorf("Take of a lease given up = %+v, %v", got, err)
+	}
+}

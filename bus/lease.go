@@ -82,6 +82,9 @@ func (l *Lease) Give(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.ttl)
 	defer cancel()
 	_, err := l.write(ctx, psg.Leader{})
+	if err == nil && l.mine { // a renewal that was not waited for came before it
+		_, err = l.write(ctx, psg.Leader{})
+	}
 	return err
 }
 
