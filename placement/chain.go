@@ -48,6 +48,7 @@ func (m *mover) move(h *held, from *node, to candidate, gain int64, ask psg.Requ
 	p.Node, p.State, p.Since, p.Request = n.spec.ID, psg.Moving, m.p.Now, c.shape.request
 	p.Devices, p.Ports, p.Score = m.e.hand(c.shape, n), c.shape.ports.shares(&n.spec), to.parts.appendTo(nil)
 	next := &held{placement: p, workload: h.workload}
+	m.haul(h, from, n)
 	m.e.book(next, n)
 	m.journal = append(m.journal, entry{held: next})
 	m.moves = append(m.moves, Move{From: from.spec.ID, Placement: p, Gain: gain, For: ask, Chain: m.chain})
@@ -59,18 +60,22 @@ func (m *mover) move(h *held, from *node, to candidate, gain int64, ask psg.Requ
 }
 
 // progress is how far a mover has come.
-type progress struct{ journal, moves, left int }
+type progress struct{ journal, moves, left, hauls int }
 
-func (m *mover) mark() progress { return progress{len(m.journal), len(m.moves), m.left} }
+func (m *mover) mark() progress {
+	return progress{len(m.journal), len(m.moves), m.left, len(m.hauls)}
+}
 
 // takeBack undoes what was done since a mark.
 func (m *mover) takeBack(to progress) {
 	for _, done := range m.moves[to.moves:] {
 		if id := done.Placement.Ask.ID; m.fixed[id] {
 			delete(m.fixed, id)
+			delete(m.loads, id)
 			m.moving[m.e.workloads[done.Placement.Ask.Workload]]--
 		}
 	}
 	m.moves, m.left = m.moves[:to.moves], to.left
 	m.undo(to.journal)
+	m.haulBack(to.hauls)
 }

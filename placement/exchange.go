@@ -165,12 +165,14 @@ func (x *exchanger) weigh(w *want, rival *held) (list []exchange) {
 	defer x.takeBack(mark)
 	x.strike(w.held)
 	x.strike(rival)
+	here, rivalThere := x.worth(w.held, from), x.worth(rival, to)
+	x.shift(to, x.shifted[to].less(x.carries(rival, to)))
 	there, fits := x.rated(c, to.slot, nil)
-	gain := there.parts.total() - x.worth(c, from) - x.e.cfg.Weights.Move
+	gain := there.parts.total() - here - x.e.cfg.Weights.Move
 	if !fits || gain <= 0 {
 		return nil
 	}
-	gain -= x.worth(rc, to) + x.e.cfg.Weights.Move
+	gain -= rivalThere + x.e.cfg.Weights.Move
 	x.move(w.held, from, there, 0, "")
 	if found, fits := x.rated(rc, from.slot, nil); fits && gain+found.parts.total() > 0 {
 		list = append(list, exchange{w.held, rival, from, gain + found.parts.total()})

@@ -54,7 +54,7 @@ func (e *Engine) MakeRoom(p Problem, moves int) Improvement {
 
 func (e *Engine) improve(p Problem, moves int, rebalance bool) Improvement {
 	s := e.newSolver(p)
-	m := &mover{solver: s, left: moves, moving: make(map[*workload]int), fixed: make(map[psg.RequestID]bool)}
+	m := newMover(s, moves)
 	for _, at := range s.queue {
 		if s.spent() {
 			break
@@ -65,7 +65,7 @@ func (e *Engine) improve(p Problem, moves int, rebalance bool) Improvement {
 		m.rebalance()
 	}
 	improvement := Improvement{Moves: m.moves, Placements: s.plan().Placements}
-	s.undo(0)
+	m.takeBack(progress{})
 	return improvement
 }
 
@@ -77,6 +77,17 @@ type mover struct {
 	chain  int                    // that moves are of now
 	moving map[*workload]int      // instances on the move
 	fixed  map[psg.RequestID]bool // moved or placed in this call
+
+	loads   map[psg.RequestID]load // of what has moved
+	shifted map[*node]load         // that has come to nodes, less what has left
+	hauls   []haul                 // in their order
+}
+
+func newMover(s *solver, moves int) *mover {
+	return &mover{
+		solver: s, left: moves, moving: make(map[*workload]int), fixed: make(map[psg.RequestID]bool),
+		loads: make(map[psg.RequestID]load), shifted: make(map[*node]load),
+	}
 }
 
 // movable reports whether a placement may be moved now.
@@ -205,21 +216,12 @@ func (m *mover) try(h *held) offer {
 	mark := len(m.journal)
 	m.strike(h)
 	to, ok := m.e.bestBeside(c, from)
-	o := offer{held: h, to: to, here: m.worth(c, from)}
+	o := offer{held: h, to: to, here: m.worth(h, from)}
 	m.undo(mark)
 	if ok && to.slot != from.slot {
 		o.gain = to.parts.total() - m.e.cfg.Weights.Move - o.here
 	}
 	return o
-}
-
-// worth is what a node is worth to a class; nothing where it may not be now.
-func (m *mover) worth(c *class, n *node) int64 {
-	found, fits := m.rated(c, n.slot, nil)
-	if !fits {
-		return 0
-	}
-	return found.parts.total()
 }
 
 // rated is fitsBeside with what the spreads add.

@@ -10,8 +10,8 @@ import "github.com/psgrid/psg"
 // says. A placement may move more than once. The engine is left as it was.
 func (e *Engine) Rehearse(p Problem, moves []Move) (made int, gain int64) {
 	s := e.newSolver(p)
-	defer s.undo(0)
-	m := &mover{solver: s, moving: make(map[*workload]int), fixed: make(map[psg.RequestID]bool)}
+	m := newMover(s, 0)
+	defer m.takeBack(progress{})
 	before := m.standing(moves)
 	for i := range moves {
 		if !m.repeat(&moves[i]) {
@@ -51,7 +51,7 @@ func (m *mover) standing(moves []Move) (points int64) {
 		seen[id] = true
 		mark, on := len(m.journal), h.node
 		m.strike(h)
-		points += m.worth(m.classFor(h.workload), on)
+		points += m.worth(h, on)
 		m.undo(mark)
 	}
 	return points

@@ -133,7 +133,7 @@ func (m *mover) goals(at int, c *class, w *way) (steps []step, ok bool) {
 	w.points = 0
 	for _, h := range w.victims {
 		m.strike(h)
-		w.points -= m.worth(m.classFor(h.workload), w.node)
+		w.points -= m.worth(h, w.node)
 	}
 	found, ok := m.e.fitsAt(c, w.node.slot)
 	if !ok {
