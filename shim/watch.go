@@ -30,6 +30,10 @@ type WatchConfig struct {
 	// others is counted as Nomad's own.
 	Namespaces []string
 	Before     Remembered // what the sink knows already; nothing
+	// Counted is what the sink counts that Nomad has told of, asked for before each
+	// full list: gates report allocations, and jobs with them, too, and one may come
+	// and go between two streams.
+	Counted func() Remembered
 }
 
 func (c WatchConfig) withDefaults() WatchConfig {
@@ -145,7 +149,15 @@ func (w *Watcher) learnRegion(ctx context.Context) {
 // as taking events, which one that cannot be read is not.
 func (w *Watcher) follow(ctx context.Context) (followed bool, err error) {
 	w.learnRegion(ctx)
+	if w.config.Counted != nil {
+		counted := w.config.Counted()
+		w.before.Allocs, w.before.Workloads = counted.Allocs, counted.Workloads
+	}
 	if _, err := w.list(ctx); err != nil {
+		return false, err
+	}
+	known, index, err := w.namespaces(ctx, 0)
+	if err != nil {
 		return false, err
 	}
 	streaming, cancel := context.WithCancelCause(ctx)
@@ -161,6 +173,12 @@ func (w *Watcher) follow(ctx context.Context) (followed bool, err error) {
 	}
 	resync := time.AfterFunc(w.config.Resync, func() { cancel(errResync) })
 	defer resync.Stop()
+	looked := make(chan struct{})
+	go func() {
+		defer close(looked)
+		w.lookForNamespaces(streaming, known, index, cancel)
+	}()
+	defer func() { cancel(nil); <-looked }()
 	for {
 		silence := time.AfterFunc(w.config.Silence, func() { cancel(errSilent) })
 		batch, err := events.next()

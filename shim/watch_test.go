@@ -29,6 +29,8 @@ type nomad struct {
 	jobs   map[string]*api.Job
 	allocs map[string]*allocation
 	fail   bool // answer every list with an error
+	spaces []*api.Namespace
+	made   chan string // namespaces, as they are made
 }
 
 func newNomad(t *testing.T) (*nomad, *api.Client) {
@@ -38,6 +40,8 @@ func newNomad(t *testing.T) (*nomad, *api.Client) {
 		nodes:   map[string]*api.Node{},
 		jobs:    map[string]*api.Job{},
 		allocs:  map[string]*allocation{},
+		spaces:  []*api.Namespace{{Name: "default"}},
+		made:    make(chan string),
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/v1/agent/self", func(w http.ResponseWriter, _ *http.Request) {
@@ -46,6 +50,7 @@ func newNomad(t *testing.T) (*nomad, *api.Client) {
 	mux.HandleFunc("/v1/nodes", n.list(func() any { return values(n.nodes) }))
 	mux.HandleFunc("/v1/jobs", n.list(func() any { return values(n.jobs) }))
 	mux.HandleFunc("/v1/allocations", n.list(func() any { return values(n.allocs) }))
+	mux.HandleFunc("/v1/namespaces", n.namespaces)
 	mux.HandleFunc("/v1/node/{id}", func(w http.ResponseWriter, r *http.Request) { one(n, w, r, n.nodes) })
 	mux.HandleFunc("/v1/job/{id}", func(w http.ResponseWriter, r *http.Request) { one(n, w, r, n.jobs) })
 	mux.HandleFunc("/v1/job/{id}/allocations", n.list(func() any { return values(n.allocs) }))
@@ -90,6 +95,19 @@ func (n *nomad) list(get func() any) http.HandlerFunc {
 		w.Header().Set("X-Nomad-Index", fmt.Sprint(n.index))
 		n.answer(w, get(), true)
 	}
+}
+
+// namespaces waits, when asked from an index on, until one is made.
+func (n *nomad) namespaces(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Query().Get("index") != "" {
+		select {
+		case name := <-n.made:
+			n.set(func() { n.index++; n.spaces = append(n.spaces, &api.Namespace{Name: name}) })
+		case <-r.Context().Done():
+			return
+		}
+	}
+	n.list(func() any { return n.spaces })(w, r)
 }
 
 func (n *nomad) answer(w http.ResponseWriter, v any, ok bool) {
@@ -335,4 +353,26 @@ func TestJobs_Workload(t *testing.T) {
 	if _, err := jobs.Workload(t.Context(), psg.WorkloadID{Namespace: "ml", Job: "train", Group: "g"}); !errors.Is(err, psg.ErrUnavailable) {
 		t.Errorf("without nomad: %v", err)
 	}
+}
+
+// Nomad sends the events of the namespaces that there were when the stream was opened:
+// of what came and went in another the gates alone have told.
+func TestWatcher_FollowsANamespaceThatIsMadeLater(t *testing.T) {
+	n, client := newNomad(t)
+	n.jobs["train"] = gatedJob(6)
+	n.allocs["a1"] = gatedAlloc(7, "running", "dead", "running")
+	counts := make(chan Remembered, 2)
+	counts <- Remembered{Allocs: []psg.AllocID{"a1"}}
+	counts <- Remembered{Allocs: []psg.AllocID{"a1", "purged"}, Workloads: []psg.WorkloadID{{Namespace: "ml", Job: "over", Group: "g"}}}
+	sink := watch(t, client, WatchConfig{Counted: func() Remembered { return <-counts }})
+	sink.want(t, "workload ml/train/g version 6", "a1 running")
+	feed := n.opened(t)
+	feed <- events(t, 101, event{Topic: api.TopicJob, Payload: payload{Job: gatedJob(101)}})
+	sink.want(t, "workload ml/train/g version 101") // both lists are done
+	n.set(func() { n.index, n.jobs["train"] = 200, gatedJob(150) })
+	n.made <- "ml"
+	sink.want(t, "workload ml/train/g version 150", "purged released", "workload ml/over/g gone")
+	feed = n.opened(t)
+	feed <- events(t, 300, event{Topic: api.TopicJob, Payload: payload{Job: gatedJob(300)}})
+	sink.want(t, "workload ml/train/g version 300")
 }

@@ -230,7 +230,7 @@ func (noJobs) Workload(_ context.Context, id psg.WorkloadID) (psg.Workload, erro
 
 // watch follows Nomad and reports what it sees.
 func (c serveConfig) watch(ctx context.Context, decider *controller.Controller) error {
-	config := shim.WatchConfig{Namespaces: c.namespaces, Before: remembered(decider)}
+	config := shim.WatchConfig{Namespaces: c.namespaces, Before: remembered(decider), Counted: func() shim.Remembered { return registeredWork(decider) }}
 	return shim.NewWatcher(c.nomad, reporter{decider, c.inspect}, c.log, config).Run(ctx)
 }
 
@@ -244,12 +244,30 @@ func remembered(decider *controller.Controller) (before shim.Remembered) {
 	for i := range view.Workloads {
 		before.Workloads = append(before.Workloads, view.Workloads[i].ID)
 	}
+	before.Allocs = registeredWork(decider).Allocs
+	return before
+}
+
+// registeredWork are the workloads and allocations that Nomad has told of, or has
+// had the time to: those but what is planned, and about to be registered.
+func registeredWork(decider *controller.Controller) (now shim.Remembered) {
+	planned := map[psg.WorkloadID]bool{}
 	for _, status := range decider.Asks() {
-		if status.Ask.Alloc != "" && !status.Over() {
-			before.Allocs = append(before.Allocs, status.Ask.Alloc)
+		switch {
+		case status.Over():
+		case status.Ask.Alloc != "":
+			now.Allocs = append(now.Allocs, status.Ask.Alloc)
+		default:
+			planned[status.Ask.Workload] = true
 		}
 	}
-	return before
+	view := decider.Snapshot()
+	for i := range view.Workloads {
+		if w := &view.Workloads[i]; w.Version > 0 || !planned[w.ID] {
+			now.Workloads = append(now.Workloads, w.ID)
+		}
+	}
+	return now
 }
 
 // reporter hands the controller what the watcher sees.
