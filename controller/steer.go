@@ -185,7 +185,12 @@ func (c *Controller) release(ctx context.Context, job psg.JobID, workloads []psg
 		}
 		return err
 	}
-	c.config.Log.Info("released", "namespace", job.Namespace, "job", job.Job, "new_version", changed)
+	if !changed {
+		c.steers.refund(job)
+		return c.steered(ctx, asks)
+	}
+	c.steers.again(job, time.Now().Add(stopWithin)) // for what waits in its other groups
+	c.config.Log.Info("released", "namespace", job.Namespace, "job", job.Job)
 	return c.steered(ctx, asks)
 }
 

@@ -39,13 +39,13 @@ func (s *steers) keep(job psg.JobID, version uint64, one *shift) (runs *shift, k
 	return s.shifts[job], kept
 }
 
-// end forgets a shift. The ledger may show for a while that a version of the job has
-// it.
+// end forgets a shift, and has the job looked at for what had to wait until then. The
+// ledger may show for a while that a version of the job has the shift.
 func (s *steers) end(job psg.JobID, version uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.shifts, job)
 	if noted := s.jobs[job]; noted != nil {
-		noted.over = version
+		noted.over, noted.due = version, time.Now()
 	}
 }

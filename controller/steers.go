@@ -143,7 +143,7 @@ func (s *steers) note(job psg.JobID, now time.Time) {
 		known = new(steerJob)
 		s.jobs[job] = known
 	}
-	if known.failed == 0 {
+	if known.failed == 0 || known.due.IsZero() { // else it is due again after its failure
 		if known.first.IsZero() {
 			known.first = now
 		}
