@@ -18,7 +18,7 @@ import (
 // just before. With an error too, changed says that a change was made, or may have
 // been. psg.ErrUnknown means that the job is gone or cannot be changed,
 // psg.ErrBusy that it must not be changed now. Stop ends one allocation so that
-// another is started in its place.
+// another is started in its place; psg.ErrUnavailable means that it may have been.
 //
 // Shifting says how far the shift that a job was registered with has come.
 //

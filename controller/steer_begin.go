@@ -41,8 +41,10 @@ func (c *Controller) beginAll(ctx context.Context, moves []wantedMove, most int,
 		case err == nil:
 		case errors.Is(err, psg.ErrBusy), errors.Is(err, psg.ErrInvalid):
 			c.config.Log.Info("not moved", "workload", together[0].source.Ask.Workload, "reason", err)
-		default:
+		case errors.Is(err, psg.ErrNotLeader), errors.Is(err, psg.ErrUnavailable), ctx.Err() != nil:
 			return begun, err
+		default: // of this job alone
+			c.config.Log.Warn("not moved", "workload", together[0].source.Ask.Workload, "error", err)
 		}
 	}
 	for i := range moves {

@@ -39,7 +39,7 @@ func (b *blind) wait(version uint64, now time.Time) time.Duration {
 
 // after is a job's blindness after one more stop without a hint, for a reason.
 func (b *blind) after(why error, version uint64, now time.Time) *blind {
-	next := blind{version: version, why: strings.TrimSuffix(why.Error(), ": "+psg.ErrUnknown.Error()), stops: 1, last: now}
+	next := blind{version: version, why: untold(why), stops: 1, last: now}
 	if b != nil && b.version == version {
 		next.stops += b.stops
 	}
@@ -48,6 +48,9 @@ func (b *blind) after(why error, version uint64, now time.Time) *blind {
 	}
 	return &next
 }
+
+// untold is why the orchestrator cannot be told of a job, for people.
+func untold(err error) string { return strings.TrimSuffix(err.Error(), ": "+psg.ErrUnknown.Error()) }
 
 func (b *blind) String() string {
 	if b == nil {

@@ -37,6 +37,7 @@ func (c *Controller) noteLoss(d psg.Delta, now time.Time) {
 	}
 }
 
+// lose has a job looked at that may be hinted to a node in vain.
 func (s *steers) lose(job psg.JobID, node psg.NodeID, now time.Time) {
 	s.mu.Lock()
 	known := s.jobs[job] != nil && slices.Contains(s.jobs[job].gone, node)
@@ -91,14 +92,14 @@ func (c *Controller) unhint(ctx context.Context, job psg.JobID, gone []psg.NodeI
 	switch {
 	case errors.Is(err, psg.ErrBusy): // it is no hurry, and must keep nothing that is from being done
 		c.steers.again(job, now.Add(goneAgain))
-		c.config.Log.Debug("still hinted to lost nodes", "namespace", job.Namespace, "job", job.Job, "nodes", gone, "reason", err)
+		c.config.Log.Debug("still hinted to nodes in vain", "namespace", job.Namespace, "job", job.Job, "nodes", gone, "reason", err)
 		return nil
 	case err != nil && !errors.Is(err, psg.ErrUnknown): // a job that is gone is hinted nowhere
 		return err
 	}
 	c.steers.forgetGone(job, gone)
 	if changed {
-		c.config.Log.Info("no longer hinted to lost nodes", "namespace", job.Namespace, "job", job.Job, "nodes", gone)
+		c.config.Log.Info("no longer hinted to nodes in vain", "namespace", job.Namespace, "job", job.Job, "nodes", gone)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/ledger"
 )
 
 const (
@@ -112,16 +113,25 @@ func (c *Controller) move(ctx context.Context, wanted *wantedMove, to Orchestrat
 	legs := []leg{{source.Ask.ID, room.Ask.ID, room.Node}}
 	ctx, cancel := uninterrupted(ctx)
 	defer cancel()
+	changed := false
 	abort := func(cause error) (psg.Order, error) {
-		return psg.Order{}, errors.Join(cause, c.undo(ctx, legs, "the move was given up"))
+		err := errors.Join(cause, c.undo(ctx, legs, "the move was given up"))
+		if changed { // nothing goes there now, nor is hinted there and back again and again
+			c.steers.lose(job, room.Node, time.Now())
+			c.steers.rest(job, time.Now())
+		}
+		return psg.Order{}, err
 	}
 	if err := c.moving(ctx, source, fmt.Sprintf("moves to %s: it is stopped, and another started there", room.Node)); err != nil {
 		return abort(err)
 	}
 	workloads, asks := c.job(job)
 	asks = without(asks, legs)
-	changed, err := c.steer(ctx, psg.Steering{Job: job, Hints: hints(workloads, asks)}, to)
-	if err != nil && !errors.Is(err, psg.ErrUnknown) {
+	changed, err = c.steer(ctx, psg.Steering{Job: job, Hints: hints(workloads, asks)}, to)
+	switch {
+	case errors.Is(err, psg.ErrUnknown) && c.ready(from):
+		return abort(fmt.Errorf("no hint leads Nomad elsewhere, which may start it on %s again: %s: %w", from, untold(err), psg.ErrBusy))
+	case err != nil && !errors.Is(err, psg.ErrUnknown):
 		return abort(err)
 	}
 	held, _ := c.Ask(room.Ask.ID)
@@ -134,9 +144,12 @@ func (c *Controller) move(ctx context.Context, wanted *wantedMove, to Orchestrat
 	if err := c.mustLead(); err != nil {
 		return psg.Order{}, err // for the next leader to end: see leftBehind
 	}
-	if err := to.Stop(ctx, source.Ask.Alloc); err != nil {
+	if err := to.Stop(ctx, source.Ask.Alloc); errors.Is(err, psg.ErrUnavailable) {
+		c.config.Log.Warn("what moves may have been stopped: it is looked after", "alloc", source.Ask.Alloc, "error", err)
+	} else if err != nil {
 		return abort(err)
 	}
+	c.steers.rested(job)
 	c.steers.stops(1)
 	record.wrote(changed, 1)
 	record.settle()
@@ -146,6 +159,15 @@ func (c *Controller) move(ctx context.Context, wanted *wantedMove, to Orchestrat
 		Kind: psg.Stop, Epoch: c.epoch(), Sequence: held.Sequence, Ask: source.Ask.ID,
 		Workload: source.Ask.Workload, Alloc: source.Ask.Alloc, Node: room.Node,
 	}, nil
+}
+
+// ready reports whether work may start on a node.
+func (c *Controller) ready(id psg.NodeID) (ready bool) {
+	c.view(func(s *ledger.State) {
+		node := s.Node(id)
+		ready = node != nil && node.Ready
+	})
+	return ready
 }
 
 // leg is one instance of a move: what leaves, and the room that is reserved for

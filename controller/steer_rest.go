@@ -6,7 +6,7 @@ import (
 	"github.com/psgrid/psg"
 )
 
-// restMin is how long no instance of a job moves after a shift of it was given
+// restMin is how long no instance of a job moves after one that had been hinted was given
 // up; it doubles up to restMax until one succeeds.
 const (
 	restMin = time.Minute

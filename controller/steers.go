@@ -38,9 +38,9 @@ type steerJob struct {
 	first  time.Time // of the news that it has yet to be attended to for
 	failed time.Duration
 	spent  []time.Time   // of the last changes, oldest first; at most maxStages
-	gone   []psg.NodeID  // lost nodes it may still be hinted to
+	gone   []psg.NodeID  // nodes it may be hinted to in vain: lost, or of moves that were given up
 	lost   time.Time     // when the last of them was
-	rest   time.Duration // how long its instances do not move after a shift was given up
+	rest   time.Duration // how long its instances do not move after a move was given up
 	still  time.Time     // until when
 	over   uint64        // the version of the job whose shift has ended
 	blind  *blind        // its allocations are stopped without a hint; never changed, only replaced

@@ -157,8 +157,7 @@ func (e *Enactor) register(ctx context.Context, id psg.JobID, d *draft, submissi
 	var answer api.JobRegisterResponse
 	write := (&api.WriteOptions{Namespace: id.Namespace}).WithContext(ctx)
 	if _, err := e.client.Raw().Write("/v1/jobs", request, &answer, write); err != nil {
-		var refused api.UnexpectedResponseError
-		return !errors.As(err, &refused) || !refused.HasStatusCode(), fmt.Errorf("register job %q: %w", id.Job, err)
+		return !refused(err), fmt.Errorf("register job %q: %w", id.Job, err)
 	}
 	return true, e.evaluated(ctx, id, answer.EvalID)
 }
@@ -191,15 +190,30 @@ func (e *Enactor) evaluated(ctx context.Context, id psg.JobID, evaluation string
 	return ctx.Err()
 }
 
+// refused reports whether Nomad has answered that it does not do what it was asked
+// to. One of its servers may have lost the lead, or another's answer, after the
+// request was written.
+func refused(err error) bool {
+	var answer api.UnexpectedResponseError
+	if !errors.As(err, &answer) || !answer.HasStatusCode() {
+		return false
+	}
+	unsure := []string{"leadership lost", "while committing log", "EOF", "connection reset", "broken pipe", "timeout"}
+	return answer.StatusCode() < 500 || !slices.ContainsFunc(unsure, func(text string) bool { return strings.Contains(answer.Body(), text) })
+}
+
 // Stop stops one allocation, in whose place Nomad starts another. One that is
-// gone already is stopped.
+// gone already is stopped; one that may have been is psg.ErrUnavailable.
 func (e *Enactor) Stop(ctx context.Context, alloc psg.AllocID) error {
 	_, err := e.client.Allocations().Stop(&api.Allocation{ID: string(alloc)}, query(ctx, api.AllNamespacesNamespace))
 	var answer api.UnexpectedResponseError
-	if err != nil && !(errors.As(err, &answer) && (answer.StatusCode() == 404 || strings.Contains(answer.Body(), "alloc not found"))) {
-		return fmt.Errorf("stop allocation %s: %w", alloc, err)
+	switch {
+	case err == nil, errors.As(err, &answer) && (answer.StatusCode() == 404 || strings.Contains(answer.Body(), "alloc not found")):
+		return nil
+	case !refused(err):
+		return fmt.Errorf("stop allocation %s: %w: %w", alloc, psg.ErrUnavailable, err)
 	}
-	return nil
+	return fmt.Errorf("stop allocation %s: %w", alloc, err)
 }
 
 // unheld returns the job without the hold constraint, at whichever level it

@@ -233,6 +233,9 @@ func TestEnactor_SaysWhetherAVersionMayHaveBeenWritten(t *testing.T) {
 		"Nomad refuses it": {func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "job is not valid", http.StatusInternalServerError)
 		}, false},
+		"Nomad's leader lost the lead": {func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "rpc error: leadership lost while committing log", http.StatusInternalServerError)
+		}, true},
 		"its answer is cut off": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true},
 		"its evaluation cannot be read": {func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, `{"EvalID":"e1"}`)
@@ -254,6 +257,32 @@ func TestEnactor_SaysWhetherAVersionMayHaveBeenWritten(t *testing.T) {
 		written, err := NewEnactor(client).Steer(t.Context(), hintG("j"), ready)
 		if err == nil || written != one.written {
 			t.Errorf("%s: written %t, %v; want %t and an error", name, written, err, one.written)
+		}
+	}
+}
+
+// A stop that may have been made is told apart from one that Nomad refuses.
+func TestEnactor_SaysWhetherAnAllocationMayHaveBeenStopped(t *testing.T) {
+	for name, one := range map[string]struct {
+		answer http.HandlerFunc
+		unsure bool
+	}{
+		"Nomad refuses it": {func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "Permission denied", http.StatusForbidden)
+		}, false},
+		"its answer is cut off": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true},
+		"another server's answer is": {func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "rpc error: EOF", http.StatusInternalServerError)
+		}, true},
+	} {
+		server := httptest.NewServer(one.answer)
+		t.Cleanup(server.Close)
+		client, err := api.NewClient(&api.Config{Address: server.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := NewEnactor(client).Stop(t.Context(), "a1"); err == nil || errors.Is(err, psg.ErrUnavailable) != one.unsure {
+			t.Errorf("%s: %v; unsure: want %t", name, err, one.unsure)
 		}
 	}
 }
