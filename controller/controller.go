@@ -149,6 +149,7 @@ type Controller struct {
 	solved   time.Time            // when pending asks were last solved
 	trails   map[psg.GangID]trail // gangs that the last cycle left half done
 	improved time.Time            // when moves that pay were last looked for
+	looks    uint64               // how often they were
 	// When those asks that wait elsewhere were last planned on another node, all else
 	// being as before.
 	replanned map[psg.RequestID]time.Time
@@ -161,6 +162,7 @@ type Controller struct {
 
 	previews chan struct{} // holds a token for each preview that is being made
 
+	unrest   *unrest               // of what idle cycles have moved
 	wishes   chan []placement.Move // moves that would pay; at most one list
 	carrying chan struct{}         // holds a token from when they are looked for until they are carried out
 	images   chan psg.Image        // to be saved; at most one
@@ -187,6 +189,7 @@ func New(log Log, policy func() Policy, jobs Jobs, config Config) (*Controller, 
 		inbox:     newInbox(config.Inbox),
 		polls:     newPolls(config.Waiters),
 		steers:    newSteers(),
+		unrest:    newUnrest(),
 		evictions: evictions{news: make(chan struct{}, 1)},
 		state:     ledger.New(),
 		previews:  make(chan struct{}, maxPreviews),

@@ -2,7 +2,7 @@ package controller
 
 import (
 	"context"
-	"slices"
+	"math/rand/v2"
 	"time"
 
 	"github.com/psgrid/psg"
@@ -46,17 +46,17 @@ func (c *Controller) lookForMoves(ctx context.Context, now time.Time) error {
 func (c *Controller) movesThatPay(ctx context.Context, now time.Time) ([]placement.Move, error) {
 	spent := within(improveFor)
 	view, policy := c.freeze(now), c.policy()
-	unmoved := c.steers.unmoved(time.Now())
+	groups, instances := c.unmovable(view, time.Now())
 	rulings := map[psg.WorkloadID]*psg.Ruling{}
 	for i := range view.Workloads {
 		w := &view.Workloads[i]
+		if groups[w.ID] {
+			rulings[w.ID] = &psg.Ruling{Workload: w.ID, Protected: []psg.Reason{{Source: "moves", Text: "its group is left alone now"}}}
+			continue
+		}
 		ruling, err := policy.Rule(ctx, w, view)
 		if err != nil {
 			return nil, err
-		}
-		if unmoved[w.ID.JobID()] || !startsByAsking(w) || allowedDown(w) < 1 && !startsFirst(w) {
-			stays := psg.Reason{Source: "moves", Text: "its group can spare none now"}
-			ruling.Protected = append(slices.Clip(ruling.Protected), stays)
 		}
 		if rulings[w.ID] = &ruling; spent() {
 			c.config.Log.Warn("no look for moves that pay: policy took too long", "workloads", len(view.Workloads))
@@ -65,25 +65,15 @@ func (c *Controller) movesThatPay(ctx context.Context, now time.Time) ([]placeme
 	}
 	c.bind(c.engine, policy, rulings, nil, view, now)
 	return c.engine.Improve(placement.Problem{
-		Now: now, Seed: c.state.Sequence(), Rulings: rulings, Rows: rows(view), Stop: spent,
+		Now: now, Seed: c.lookSeed(), Rulings: rulings, Rows: rows(view), Stop: spent, Stay: instances,
 	}, c.config.Improvement.Moves).Moves, nil
 }
 
-// unmoved are the jobs of which no instance may move now: one is on its way, or
-// the last one's move was given up a while ago.
-func (s *steers) unmoved(now time.Time) map[psg.JobID]bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	jobs := map[psg.JobID]bool{}
-	for id := range s.shifts {
-		jobs[id] = true
-	}
-	for id, job := range s.jobs {
-		if job.still.After(now) {
-			jobs[id] = true
-		}
-	}
-	return jobs
+// lookSeed is where the next look begins: elsewhere each time, whether or not the
+// ledger moves, because in its time it may not see everything.
+func (c *Controller) lookSeed() uint64 {
+	c.looks++
+	return rand.NewPCG(c.state.Sequence(), c.looks).Uint64()
 }
 
 // Improve carries out the moves that idle cycles find, in their order: within what

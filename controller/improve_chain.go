@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/psgrid/psg"
@@ -15,6 +16,8 @@ const (
 	// while its job is deployed; it doubles up to stepRetryMax.
 	stepRetry    = time.Second
 	stepRetryMax = 15 * time.Second
+	// othersWithin is how long a step waits for what others do with its job.
+	othersWithin = 2 * time.Minute
 	// stepLook is between two looks whether a step has ended.
 	stepLook = 100 * time.Millisecond
 )
@@ -30,20 +33,26 @@ const (
 // it is for the next leader: nothing of a chain is recorded but its moves.
 func (c *Controller) carry(ctx context.Context, moves []placement.Move, to Orchestrator) error {
 	log := c.config.Log.With("moves", len(moves), "workload", moves[0].Placement.Ask.Workload)
-	if err := c.spared(moves); err != nil {
+	trips := tripsOf(moves)
+	if id, err := c.spared(moves); err != nil {
 		log.Info("exchange not begun", "reason", err)
+		c.unrest.inVain(id, time.Now())
 		return nil
 	}
 	for i := range moves {
-		ended, err := c.step(ctx, moves[i:], i > 0, to)
-		switch {
-		case ctx.Err() != nil || errors.Is(err, psg.ErrNotLeader):
+		ended, err := c.step(ctx, moves, i, to)
+		if ctx.Err() != nil || errors.Is(err, psg.ErrNotLeader) {
 			return err
-		case err != nil && i == 0:
-			log.Info("exchange not begun", "reason", err)
-			return nil
-		case err != nil:
-			log.Warn("exchange stopped half-way", "made", i, "reason", err)
+		}
+		if err != nil {
+			if i == 0 {
+				log.Info("exchange not begun", "reason", err)
+			} else {
+				log.Warn("exchange stopped half-way", "made", i, "reason", err)
+			}
+			if !errors.Is(err, errPast) {
+				c.unrest.inVain(moves[i].Placement.Ask.Workload, time.Now())
+			}
 			return nil
 		}
 		for j := i + 1; j < len(moves); j++ {
@@ -52,13 +61,37 @@ func (c *Controller) carry(ctx context.Context, moves []placement.Move, to Orche
 			}
 		}
 	}
+	for _, t := range trips {
+		c.unrest.moved(t.workload, t.from, t.to, time.Now())
+	}
 	log.Info("exchanged")
 	return nil
 }
 
+// trip is where an instance comes to by all of a chain's moves.
+type trip struct {
+	alloc    psg.AllocID
+	workload psg.WorkloadID
+	from, to psg.NodeID
+}
+
+func tripsOf(moves []placement.Move) (trips []trip) {
+	for i := range moves {
+		p := &moves[i].Placement
+		known := slices.IndexFunc(trips, func(t trip) bool { return t.alloc == p.Ask.Alloc })
+		if known >= 0 {
+			trips[known].to = p.Node
+		} else {
+			trips = append(trips, trip{p.Ask.Alloc, p.Ask.Workload, moves[i].From, p.Node})
+		}
+	}
+	return trips
+}
+
 // spared reports why a chain must not begin: one of the groups that it moves can
-// spare none as things stand, however its turn comes. Nil means that all can.
-func (c *Controller) spared(moves []placement.Move) error {
+// spare none as things stand, however its turn comes; and which. Nil means that all
+// can.
+func (c *Controller) spared(moves []placement.Move) (psg.WorkloadID, error) {
 	type spot struct {
 		workload psg.WorkloadID
 		node     psg.NodeID
@@ -67,29 +100,25 @@ func (c *Controller) spared(moves []placement.Move) error {
 	for i := range moves {
 		id, from := moves[i].Placement.Ask.Workload, moves[i].From
 		if err := c.mayMove(id.JobID()); err != nil {
-			return fmt.Errorf("move %s: %w", id, err)
+			return id, fmt.Errorf("move %s: %w", id, err)
 		}
 		workload, there := c.groupOn(id, from)
 		if workload == nil {
-			return fmt.Errorf("move %s: %w", id, psg.ErrUnknown)
+			return id, fmt.Errorf("move %s: %w", id, psg.ErrUnknown)
 		}
 		first := startsFirst(workload) && there+came[spot{id, from}] == 1
 		if !first && (mustStartFirst(workload) || !c.spares(id)) {
-			return fmt.Errorf("move %s: its group can spare none: %w", id, psg.ErrBusy)
+			return id, fmt.Errorf("move %s: its group can spare none: %w", id, psg.ErrBusy)
 		}
 		came[spot{id, from}]--
 		came[spot{id, moves[i].Placement.Node}]++
 	}
-	return nil
+	return psg.WorkloadID{}, nil
 }
 
-// step makes the first of some moves and waits for its end. A chain that has begun
-// waits for what cannot begin just now, as long as a deployment may take.
-func (c *Controller) step(ctx context.Context, moves []placement.Move, begun bool, to Orchestrator) (psg.Move, error) {
-	until := time.Now()
-	if workload, _ := c.groupOn(moves[0].Placement.Ask.Workload, moves[0].From); workload != nil && begun {
-		until = until.Add(healthyWithin(workload))
-	}
+// step makes one of a chain's moves and waits for its end.
+func (c *Controller) step(ctx context.Context, chain []placement.Move, at int, to Orchestrator) (psg.Move, error) {
+	moves, until := chain[at:], time.Now().Add(c.patience(chain, at))
 	for wait := stepRetry; ; wait = min(2*wait, stepRetryMax) {
 		ended := c.steers.ends()
 		wanted, err := c.beginStep(ctx, moves, to)
@@ -105,6 +134,22 @@ func (c *Controller) step(ctx context.Context, moves []placement.Move, begun boo
 		case <-time.After(wait):
 		}
 	}
+}
+
+// patience is how long a step waits for what cannot begin just now: the first not at
+// all; others as long as a deployment may take that the chain itself has caused, or as
+// others are waited for, since no look finds anything meanwhile.
+func (c *Controller) patience(chain []placement.Move, at int) time.Duration {
+	id := chain[at].Placement.Ask.Workload
+	workload, _ := c.groupOn(id, chain[at].From)
+	own := slices.ContainsFunc(chain[:at], func(m placement.Move) bool { return m.Placement.Ask.Workload.JobID() == id.JobID() })
+	switch {
+	case at == 0 || workload == nil:
+		return 0
+	case own:
+		return healthyWithin(workload)
+	}
+	return othersWithin
 }
 
 // beginStep begins the first of some moves, if all of them can still be made and

@@ -97,7 +97,7 @@ func TestImprove_BeginsNoExchangeThatItCannotFinish(t *testing.T) {
 			b := drawn("b")
 			b.Count, b.Version = 2, 2 // of which one runs
 			r.report(psg.WorkloadChanged{Workload: b})
-		}, "move default/b/main: its group can spare none"},
+		}, ""},
 		"the second rests": {func(r *replacer) {
 			b := drawn("b").ID.JobID()
 			r.steers.note(b, time.Now())
@@ -117,6 +117,25 @@ func TestImprove_BeginsNoExchangeThatItCannotFinish(t *testing.T) {
 				t.Errorf("it is not said that %q:\n%s", one.said, said)
 			}
 		})
+	}
+}
+
+func TestImprove_BeginsNoExchangeOfAGroupThatCanSpareNoneAnyMore(t *testing.T) {
+	r := crossed(t)
+	moves, err := r.movesThatPay(t.Context(), r.now)
+	if err != nil || len(moves) != 3 {
+		t.Fatalf("%+v, %v", moves, err)
+	}
+	b := drawn("b")
+	b.Count, b.Version = 2, 2 // of which one runs
+	r.report(psg.WorkloadChanged{Workload: b})
+	r.cycle()
+	if err := r.carry(t.Context(), moves, r); err != nil || !strings.Contains(r.said.String(), "move default/b/main: its group can spare none") {
+		t.Errorf("%v:\n%s", err, r.said)
+	}
+	r.wantMoved()
+	if left, err := r.movesThatPay(t.Context(), r.now); err != nil || len(left) > 0 {
+		t.Errorf("it is found again at once: %+v, %v", left, err)
 	}
 }
 

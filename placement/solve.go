@@ -18,6 +18,8 @@ type Problem struct {
 	// one. Rulings and rows are not changed once they have been handed over.
 	Rulings map[psg.WorkloadID]*psg.Ruling
 	Rows    []psg.NodeID // row to node, as in the snapshot that was ruled on
+	// Stay are placements that Improve leaves where they are.
+	Stay map[psg.RequestID]bool
 	// Stop is asked between asks whether the budget is spent; the asks not
 	// reached are named in the plan. Nil means never.
 	Stop func() bool
