@@ -9,7 +9,8 @@ import (
 	"github.com/psgrid/psg/placement"
 )
 
-// improveFor bounds one look for moves that pay, for which an idle cycle waits.
+// improveFor bounds one look for moves that pay, for which an idle cycle waits. It ends
+// sooner when somebody comes who waits for an answer.
 const improveFor = 100 * time.Millisecond
 
 // Improvement is whether idle cycles look for moves that pay by themselves. The
@@ -41,10 +42,11 @@ func (c *Controller) lookForMoves(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// movesThatPay are those that the engine finds now. It gives up where the rulings
-// that say what is protected take too long.
+// movesThatPay are those that the engine finds now, in the time that it has. Before it
+// has all rulings, which say what is protected, it finds none.
 func (c *Controller) movesThatPay(ctx context.Context, now time.Time) ([]placement.Move, error) {
-	spent := within(improveFor)
+	late := within(improveFor)
+	spent := func() bool { return late() || c.inbox.hurries() }
 	view, policy := c.freeze(now), c.policy()
 	groups, instances := c.unmovable(view, time.Now())
 	rulings := map[psg.WorkloadID]*psg.Ruling{}
@@ -58,8 +60,11 @@ func (c *Controller) movesThatPay(ctx context.Context, now time.Time) ([]placeme
 		if err != nil {
 			return nil, err
 		}
-		if rulings[w.ID] = &ruling; spent() {
+		rulings[w.ID] = &ruling
+		if late() {
 			c.config.Log.Warn("no look for moves that pay: policy took too long", "workloads", len(view.Workloads))
+		}
+		if spent() {
 			return nil, nil
 		}
 	}

@@ -204,3 +204,41 @@ func TestImprove_GoesOnWithWhatFollowsAnExchange(t *testing.T) {
 		t.Errorf("c is not rehearsed after the exchange:\n%s", said)
 	}
 }
+
+// hurried is policy that is asked for the first time when somebody comes for a place.
+type hurried struct {
+	Policy
+	comes func()
+	asked *int
+}
+
+func (h hurried) Rule(ctx context.Context, w *psg.Workload, view *psg.Snapshot) (psg.Ruling, error) {
+	if *h.asked++; *h.asked == 1 {
+		h.comes()
+	}
+	return h.Policy.Rule(ctx, w, view)
+}
+
+func TestImprove_LetsNobodyWaitWhoComes(t *testing.T) {
+	r := crossed(t)
+	small := workload("small", "service", 64)
+	r.report(psg.WorkloadChanged{Workload: small})
+	r.cycle()
+	policy, asked := r.policy(), 0
+	comes := func() {
+		if err := r.submit(t.Context(), []psg.Ask{gate(small, "s1", "n3")}); err != nil {
+			t.Error(err)
+		}
+	}
+	r.policy = func() Policy { return hurried{policy, comes, &asked} }
+	if moves, err := r.movesThatPay(t.Context(), r.now); err != nil || len(moves) > 0 || asked != 1 {
+		t.Errorf("%+v, %v; policy was asked %d times, want once", moves, err, asked)
+	}
+	if strings.Contains(r.said.String(), "too long") {
+		t.Errorf("policy is blamed:\n%s", r.said)
+	}
+	r.cycle()
+	if moves, err := r.movesThatPay(t.Context(), r.now); err != nil || len(moves) == 0 {
+		t.Errorf("once that is answered: %+v, %v", moves, err)
+	}
+}

@@ -20,6 +20,7 @@ type inbox struct {
 	mu       sync.Mutex
 	closed   error // why asks and resizes are refused; nil while they are not
 	woken    bool
+	hurry    bool // somebody who waits for an answer has come since the last batch
 	deltas   []psg.Delta
 	resizes  []*resize
 	preempts []*preempt
@@ -71,6 +72,7 @@ func (b *inbox) submit(deltas ...psg.Delta) error {
 		return fmt.Errorf("%d facts and asks wait for a cycle: %w", len(b.deltas), psg.ErrBusy)
 	}
 	b.deltas = append(b.deltas, deltas...)
+	b.hurry = true
 	signal(b.news)
 	return nil
 }
@@ -115,6 +117,7 @@ func (b *inbox) resize(r *resize) error {
 		return fmt.Errorf("%d resizes wait for a cycle: %w", len(b.resizes), psg.ErrBusy)
 	}
 	b.resizes = append(b.resizes, r)
+	b.hurry = true
 	signal(b.news)
 	return nil
 }
@@ -129,6 +132,7 @@ func (b *inbox) preempt(p *preempt) error {
 		return fmt.Errorf("%d preemptions wait for a cycle: %w", len(b.preempts), psg.ErrBusy)
 	}
 	b.preempts = append(b.preempts, p)
+	b.hurry = true
 	signal(b.news)
 	return nil
 }
@@ -149,6 +153,14 @@ func (b *inbox) wake() {
 	signal(b.news)
 }
 
+// hurries reports whether somebody who waits for an answer has come since the last
+// batch was taken.
+func (b *inbox) hurries() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.hurry
+}
+
 // take removes up to limit deltas, all resizes or else the first preemption, and
 // all telemetry. Resizes and preemptions, with which no ask is decided, come in
 // every second batch at most, however many are sent.
@@ -157,7 +169,7 @@ func (b *inbox) take(limit int) batch {
 	defer b.mu.Unlock()
 	n := min(limit, len(b.deltas))
 	taken := batch{woken: b.woken, deltas: b.deltas[:n:n], observed: byNode(b.observed)}
-	b.deltas, b.woken = b.deltas[n:], false
+	b.deltas, b.woken, b.hurry = b.deltas[n:], false, false
 	switch {
 	case b.yields:
 	case len(b.resizes) > 0:
