@@ -92,8 +92,8 @@ var jobActions = [...]action{
 	{(*Proxy).plan, "/plan"},
 	{(*Proxy).scale, "/scale"},
 	{(*Proxy).revert, "/revert"},
-	{(*Proxy).launch, "/dispatch"},
-	{(*Proxy).launch, "/periodic/force"},
+	{(*Proxy).dispatch, "/dispatch"},
+	{(*Proxy).force, "/periodic/force"},
 }
 
 // otherActions end the paths below /v1/job/ that are neither intercepted nor a

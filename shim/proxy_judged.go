@@ -28,8 +28,11 @@ func (p *Proxy) scale(w http.ResponseWriter, r *http.Request, id string) {
 }
 
 func scaled(w judgedWrite, job *api.Job) (*api.Job, error) {
-	var request api.ScalingRequest
-	if json.Unmarshal(w.body, &request) != nil || request.Count == nil {
+	var request struct {
+		Count  *int64
+		Target map[string]string
+	}
+	if first(w.body, &request) != nil || request.Count == nil {
 		return job, nil // Nomad says what is wrong
 	}
 	for _, g := range job.TaskGroups {
@@ -46,8 +49,8 @@ func (p *Proxy) revert(w http.ResponseWriter, r *http.Request, id string) {
 }
 
 func (p *Proxy) reverted(w judgedWrite, job *api.Job) (*api.Job, error) {
-	var request api.JobRevertRequest
-	if json.Unmarshal(w.body, &request) != nil {
+	var request struct{ JobVersion uint64 }
+	if first(w.body, &request) != nil {
 		return job, nil
 	}
 	var old struct{ Versions []*api.Job }
@@ -63,9 +66,29 @@ func (p *Proxy) reverted(w judgedWrite, job *api.Job) (*api.Job, error) {
 	return job, nil
 }
 
-// launch judges a job of which a child is to run.
-func (p *Proxy) launch(w http.ResponseWriter, r *http.Request, id string) {
-	p.judged(w, r, id, outlined, func(_ judgedWrite, job *api.Job) (*api.Job, error) { return job, nil })
+// dispatch judges a job with what its child is to have beyond it.
+func (p *Proxy) dispatch(w http.ResponseWriter, r *http.Request, id string) {
+	p.judged(w, r, id, outlined, dispatched)
+}
+
+func dispatched(w judgedWrite, job *api.Job) (*api.Job, error) {
+	var request struct {
+		Meta     map[string]string
+		Priority int
+	}
+	if first(w.body, &request) != nil {
+		return job, nil
+	}
+	job.Meta = overlay(job.Meta, request.Meta)
+	if request.Priority != 0 {
+		job.Priority = &request.Priority
+	}
+	return job, nil
+}
+
+// force judges a periodic job of which a child is to run now. Nomad reads no body.
+func (p *Proxy) force(w http.ResponseWriter, r *http.Request, id string) {
+	p.judged(w, r, id, func([]byte) outline { return outline{} }, func(_ judgedWrite, job *api.Job) (*api.Job, error) { return job, nil })
 }
 
 // judged asks policy about the form of a job that a write leads to, and passes the

@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -8,7 +9,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -44,11 +44,15 @@ type outlinedTask struct {
 
 // outlined reads a request; what cannot be read, Nomad refuses.
 func outlined(body []byte) (o outline) {
-	if json.NewDecoder(strings.NewReader(string(body))).Decode(&o) != nil {
+	if first(body, &o) != nil {
 		return outline{}
 	}
 	return o
 }
+
+// first reads the first JSON value of a request, as Nomad does: what follows it
+// hides nothing.
+func first(body []byte, into any) error { return json.NewDecoder(bytes.NewReader(body)).Decode(into) }
 
 // outlinedOf reads a job that Nomad has sent.
 func outlinedOf(job json.RawMessage) (o outline, err error) { return o, json.Unmarshal(job, &o.Job) }
@@ -90,10 +94,11 @@ func (o *outline) namespace(query url.Values) string {
 }
 
 // region is the one that the request is for, "" for the one of the Nomad that is
-// asked. A job of several is for none of them.
+// asked, in the order Nomad asks: where there is no job the query goes before the
+// body. A job of several is for none of them.
 func (o *outline) region(query url.Values) string {
 	if o.Job == nil {
-		return cmp.Or(o.Region, query.Get("region"))
+		return cmp.Or(query.Get("region"), o.Region)
 	}
 	return cmp.Or(o.Region, query.Get("region"), text(o.Job.Region))
 }

@@ -30,6 +30,7 @@ type planner struct {
 	judged    int
 	planned   int
 	abandoned int
+	asked     []psg.Workload // the last that were judged
 }
 
 func (p *planner) verdicts(workloads []psg.Workload) ([]psg.Verdict, error) {
@@ -60,6 +61,7 @@ func (p *planner) Judge(_ context.Context, workloads []psg.Workload) ([]psg.Verd
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.judged++
+	p.asked = workloads
 	return p.verdicts(workloads)
 }
 
@@ -84,8 +86,10 @@ type behind struct {
 	requests []string // method, escaped path and query of each write, with its token
 	bodies   []string
 	stored   string // the job that GET answers; none if empty
+	versions string // of that job; as stored if empty
 	regions  string // that Nomad knows; it does not say if empty
-	refuse   bool
+	refuse   bool   // every write
+	broken   bool   // every read fails
 }
 
 func newBehind(t *testing.T, plans Planner, closed bool) *behind {
@@ -94,6 +98,10 @@ func newBehind(t *testing.T, plans Planner, closed bool) *behind {
 		switch {
 		case r.URL.Path == "/v1/regions" && b.regions != "":
 			io.WriteString(w, b.regions)
+		case r.Method == http.MethodGet && b.broken:
+			http.Error(w, "No cluster leader", http.StatusInternalServerError)
+		case strings.HasSuffix(r.URL.Path, "/versions") && b.versions != "":
+			io.WriteString(w, b.versions)
 		case r.Method == http.MethodGet && b.stored == "":
 			http.Error(w, "job not found", http.StatusNotFound)
 		case r.Method == http.MethodGet:

@@ -180,8 +180,12 @@ func (p *Proxy) ask(r *http.Request, path, namespace string, into any) (found bo
 		return false, fmt.Errorf("ask nomad: %w", err)
 	}
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
+	switch response.StatusCode {
+	case http.StatusOK:
+	case http.StatusNotFound, http.StatusForbidden:
 		return false, nil
+	default:
+		return false, fmt.Errorf("ask nomad: read %s: %s", path, response.Status)
 	}
 	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
 		return false, fmt.Errorf("ask nomad: read %s: %w", path, err)
