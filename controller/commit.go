@@ -11,10 +11,9 @@ import (
 	"github.com/psgrid/psg/ledger"
 )
 
-// decisions turns a plan into the deltas that change something: see sameRefusal.
-// The ledger checks each
-// decision apart from how the engine found it; one that fails is a fault in
-// the engine, and its ask stays pending.
+// decisions turns a plan into the deltas that change something: see sameRefusal and
+// wanders. The ledger checks each of them, however the engine found it: one that
+// fails is a fault in the engine, is dropped, and leaves its ask pending.
 func (c *Controller) decisions(plan psg.Plan, now time.Time) []psg.Delta {
 	var deltas []psg.Delta
 	admission := c.state.Admission()

@@ -114,7 +114,14 @@ func (c *Controller) wantedOf(move *placement.Move) (wantedMove, error) {
 	if source.State != psg.Running || source.Placement == nil || source.Placement.Node != move.From || c.inWay(id) {
 		return wantedMove{}, fmt.Errorf("%.8s does not run on %s any more: %w", id, move.From, errPast)
 	}
-	return wantedMove{source: source, to: []psg.NodeID{move.Placement.Node}}, nil
+	wanted := wantedMove{source: source, to: []psg.NodeID{move.Placement.Node}, there: map[psg.RequestID]bool{}}
+	_, asks := c.job(source.Ask.Workload.JobID())
+	for i := range asks {
+		if on(&asks[i], source.Ask.Workload, wanted.to[0]) {
+			wanted.there[asks[i].Ask.ID] = true
+		}
+	}
+	return wanted, nil
 }
 
 // stage is the cluster as it stood a moment ago, to rehearse moves on.

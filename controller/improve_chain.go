@@ -210,19 +210,24 @@ func (c *Controller) await(ctx context.Context, wanted *wantedMove, before int) 
 }
 
 // astray reports whether an allocation that moves is gone, and no other of its
-// group is where it was to come to, or could yet come there.
+// group has come to where it was to come to, or could yet come there.
 func (c *Controller) astray(wanted *wantedMove) bool {
-	source, _ := c.Ask(wanted.source.Ask.ID)
-	if !source.Over() {
+	id := wanted.source.Ask.Workload
+	if source, known := c.Ask(wanted.source.Ask.ID); known && !source.Over() {
 		return false
 	}
-	_, asks := c.job(source.Ask.Workload.JobID())
+	_, asks := c.job(id.JobID())
 	for _, status := range asks {
-		if status.Ask.Workload == source.Ask.Workload && status.Placement != nil && status.Placement.Node == wanted.to[0] {
+		if on(&status, id, wanted.to[0]) && !wanted.there[status.Ask.ID] {
 			return false
 		}
 	}
 	return true
+}
+
+// on reports whether an ask of a workload has a place on a node.
+func on(s *psg.AskStatus, id psg.WorkloadID, node psg.NodeID) bool {
+	return s.Ask.Workload == id && s.Placement != nil && s.Placement.Node == node
 }
 
 // ends is how many moves have ended.

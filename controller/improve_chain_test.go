@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/psgrid/psg"
+	"github.com/psgrid/psg/placement"
 )
 
 func TestImprove_TwoChangePlacesByWayOfAThird(t *testing.T) {
@@ -225,5 +226,28 @@ func TestImprove_LooksForNothingWhileItCarriesOut(t *testing.T) {
 	cancel()
 	if err := r.Improve(ctx); !errors.Is(err, context.Canceled) || !r.idle() || len(r.wishes) > 0 {
 		t.Errorf("the next lead's duty goes on with what was found in the last: %v", err)
+	}
+}
+
+func TestImprove_OneThatWasThereBeforeIsNoSuccessor(t *testing.T) {
+	w, web := uneven(t)
+	w.place(0, gate(web, "w4", "n2"))
+	w.report(psg.Moved{Ask: "w4", State: psg.Running, At: start})
+	w.cycle()
+	moved, _ := w.Ask("w1")
+	to := *moved.Placement
+	to.Node = "n2"
+	wanted, err := w.wantedOf(&placement.Move{From: "n1", Placement: to})
+	if err != nil || w.astray(&wanted) {
+		t.Fatalf("%v; w1 runs, and is not astray", err)
+	}
+	w.report(psg.Freed{Ask: "w1", State: psg.Released, At: start})
+	w.cycle()
+	if !w.astray(&wanted) {
+		t.Error("w4, which ran on n2 before, is taken for the successor")
+	}
+	w.place(0, gate(web, "w5", "n2"))
+	if w.astray(&wanted) {
+		t.Error("w5 has come to n2, and is not seen")
 	}
 }

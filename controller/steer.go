@@ -56,9 +56,8 @@ const (
 // Steer brings allocations that wait at the gate of a node that is not the
 // planned one to where they are planned, and starts held jobs that have room:
 // reserve, hint, stop. It heals jobs of which instances are missing for long. It
-// acts on committed decisions only, checks that this
-// controller leads before each thing it does, and runs until ctx ends: it is one
-// of Config.Duties.
+// acts on committed decisions only, checks that this controller leads before each
+// thing it does, and runs until ctx ends: it is one of Config.Duties.
 func (c *Controller) Steer(ctx context.Context, to Orchestrator) error {
 	to = impatient{to, orchestratorWithin}
 	c.steers.open(to)

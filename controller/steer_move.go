@@ -74,8 +74,9 @@ func (c *Controller) Rebalance(ctx context.Context, r psg.Rebalance) (psg.Rebala
 // wantedMove is an allocation that is to leave its node.
 type wantedMove struct {
 	source psg.AskStatus
-	to     []psg.NodeID // the nodes to try, the best first
-	stays  string       // why it was not begun
+	to     []psg.NodeID           // the nodes to try, the best first
+	stays  string                 // why it was not begun
+	there  map[psg.RequestID]bool // of its group, on the first of to; of moves that were found
 }
 
 func (m *wantedMove) from() psg.NodeID { return m.source.Placement.Node }

@@ -31,7 +31,7 @@ func (m *mover) moveAll(gain int64, forWhom psg.RequestID, steps ...step) bool {
 	return true
 }
 
-// begin has the moves that follow be a chain of their own.
+// begin opens a new chain, to which the moves that follow belong.
 func (m *mover) begin() {
 	m.chain = 1
 	if last := len(m.moves) - 1; last >= 0 {

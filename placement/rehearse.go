@@ -2,12 +2,12 @@ package placement
 
 import "github.com/psgrid/psg"
 
-// Rehearse makes moves that Improve has found one after the other as things stand
-// now, which may not be as they stood then: it says how many of them can still be
-// made, up to the first that cannot, and, if it is all, what the cluster gains. That
-// is what those who move score where they come to in the end, less what they score
-// now and what the moves cost; of a chain of which nothing has changed, what Improve
-// says. A placement may move more than once. The engine is left as it was.
+// Rehearse makes moves that Improve has found, one after the other, on the cluster as
+// it is now, which may have changed since. It says how many of them can be made, up to
+// the first that cannot, and, where all can, what the cluster gains: what those who
+// move score where they come to in the end, less what they score now and what the
+// moves cost. For a chain around which nothing has changed that is what Improve says.
+// A placement may move more than once. The engine is left as it was.
 func (e *Engine) Rehearse(p Problem, moves []Move) (made int, gain int64) {
 	s := e.newSolver(p)
 	m := newMover(s, 0)

@@ -1,8 +1,6 @@
 package placement
 
-import (
-	"cmp"
-)
+import "cmp"
 
 // mostTries is how many ways to make room for one ask are followed to the end.
 const mostTries = 256
