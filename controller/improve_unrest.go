@@ -114,7 +114,7 @@ func (c *Controller) unmovable(view *psg.Snapshot, now time.Time) (groups map[ps
 		if p.State == psg.Running {
 			running[p.Ask.Workload]++
 		}
-		if slices.Contains(on[p.Ask.Workload], p.Node) {
+		if p.State != psg.Running || slices.Contains(on[p.Ask.Workload], p.Node) {
 			instances[p.Ask.ID] = true
 		}
 	}

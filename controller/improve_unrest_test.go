@@ -128,6 +128,20 @@ func TestImprove_WhatCanSpareNoneIsInNobodysWay(t *testing.T) {
 	}
 }
 
+func TestImprove_FindsNoMoveOfWhatDoesNotRun(t *testing.T) {
+	r := crossing(t, tempLog(t))
+	a := drawn("a")
+	a.Count, a.Migrate = 2, &psg.Migrate{MaxParallel: 2}
+	r.report(psg.NodeChanged{Node: testNode("n1")}, psg.NodeChanged{Node: testNode("n3")}, psg.WorkloadChanged{Workload: a})
+	r.place(0, gate(a, "a0", "n1"))
+	r.place(0, gate(a, "a1", "n3"))
+	r.report(psg.Moved{Ask: "a1", State: psg.Running, At: start}, psg.NodeChanged{Node: testNode("n2")})
+	r.cycle()
+	if moves, err := r.movesThatPay(t.Context(), r.now); err != nil || len(moves) != 1 || moves[0].Placement.Ask.ID != "a1" {
+		t.Errorf("%+v, %v; want a1 to n2: nobody has seen a0 run", moves, err)
+	}
+}
+
 func TestImprove_LooksElsewhereEachTime(t *testing.T) {
 	r := crossed(t)
 	if r.lookSeed() == r.lookSeed() {

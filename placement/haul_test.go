@@ -123,3 +123,46 @@ func TestImprove_ComesToRestUnderTheLoadThatItMoves(t *testing.T) {
 		t.Errorf("%d moves: the test shows little", moved)
 	}
 }
+
+// TestRehearse_SaysWhatImproveSaysUnderLoad rehearses the first chain that is found on
+// nodes whose load is measured.
+func TestRehearse_SaysWhatImproveSaysUnderLoad(t *testing.T) {
+	chains := map[int]int{}
+	for seed := range uint64(400) {
+		w := newWorld(80_000 + seed)
+		w.settled()
+		percent := map[psg.WorkloadID]int64{}
+		for _, id := range w.ids() {
+			percent[id] = []int64{50, 100, 180}[w.rng.IntN(3)]
+		}
+		p := w.problem()
+		p.Asks, p.Stay = nil, map[psg.RequestID]bool{}
+		for id := range w.held {
+			p.Stay[id] = w.rng.IntN(4) == 0
+		}
+		for range 4 {
+			w.seen(percent, seed%2 == 0)
+			m := w.Improve(p, 8)
+			gain, first := int64(0), 0
+			for _, move := range m.Moves {
+				if p.Stay[move.Placement.Ask.ID] {
+					t.Fatalf("seed %d: %s moves, which is to stay", seed, move.Placement.Ask.ID)
+				}
+				if move.Chain == 1 {
+					first++
+					gain += move.Gain
+				}
+			}
+			if chains[first]++; first > 0 {
+				if made, now := w.Rehearse(p, m.Moves[:first]); made < first || now != gain {
+					t.Fatalf("seed %d: of %d moves %d can be made, for %d in place of %d: %+v", seed, first, made, now, gain, m.Moves[:first])
+				}
+			}
+			w.carry(t, m)
+		}
+	}
+	t.Logf("chains %v", chains)
+	if chains[1] < 100 || chains[2] < 4 {
+		t.Errorf("chains %v: the test shows little", chains)
+	}
+}

@@ -39,8 +39,8 @@ type Move struct {
 // takes the room of another, which goes elsewhere before or changes places with it.
 // It stops where none pays, so that a cluster left alone comes to rest. Of each
 // workload no more instances move in one call than its Disruption or Migrate block
-// allows at once (one without). Protected workloads, system workloads, what is not yet
-// running and what is in Problem.Stay stay. Problem.Stop ends the search early; what was found so far
+// allows at once (one without). Protected workloads, system workloads, what is only
+// reserved or on its way, and what is in Problem.Stay stay. Problem.Stop ends the search early; what was found so far
 // is returned. Problem.Seed says where it begins, which matters where it can't look
 // at everything. The engine is left as it was.
 func (e *Engine) Improve(p Problem, moves int) Improvement {
