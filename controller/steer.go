@@ -79,7 +79,7 @@ func (c *Controller) Steer(ctx context.Context, to Orchestrator) error {
 		case <-c.steers.news:
 		case <-wait.C:
 		case <-watch.C:
-			missing = c.healMissing(ctx, missing, to)
+			missing = c.healMissing(ctx, missing, within(healFor), to)
 			c.lookBlocked(ctx, to)
 			if err := c.leftBehind(ctx, time.Now()); err != nil {
 				return err

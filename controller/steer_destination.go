@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/psgrid/psg"
 )
@@ -34,12 +36,26 @@ func (c *Controller) destination(ctx context.Context, wanted *wantedMove) (psg.P
 	return psg.Placement{}, fmt.Errorf("move %s: %w", source.Ask.Alloc, errNoRoom)
 }
 
-// roomiest are the ready nodes but one, those with the most free CPU first.
-func (c *Controller) roomiest(not psg.NodeID) []psg.NodeID {
+// emptyFor is how long after a request to empty a node none moves work to it: whoever
+// wants it empty asks again sooner. Else two that are emptied at once would exchange
+// what they hold again and again.
+const emptyFor = 5 * time.Second
+
+// empties notes that a node is to be emptied, and returns those that are.
+func (s *steers) empties(node psg.NodeID, now time.Time) map[psg.NodeID]time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.emptied, func(_ psg.NodeID, at time.Time) bool { return now.Sub(at) > emptyFor })
+	s.emptied[node] = now
+	return maps.Clone(s.emptied)
+}
+
+// roomiest are the ready nodes but some, those with the most free CPU first.
+func (c *Controller) roomiest(not map[psg.NodeID]time.Time) []psg.NodeID {
 	view := c.Snapshot()
 	free := map[psg.NodeID]int64{}
 	for _, n := range view.Nodes {
-		if n.Ready && n.ID != not {
+		if _, left := not[n.ID]; n.Ready && !left {
 			free[n.ID] = n.Capacity[psg.CPU]
 		}
 	}

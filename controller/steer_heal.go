@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -9,17 +10,28 @@ import (
 	"github.com/psgrid/psg/ledger"
 )
 
-// healEvery is how often workloads are looked through for missing instances.
-const healEvery = 30 * time.Second
+const (
+	// healEvery is how often workloads are looked through for missing instances, and
+	// healFor how long jobs may be healed then: all else that is steered waits for it.
+	healEvery = 30 * time.Second
+	healFor   = 2 * time.Second
+)
 
 // healMissing counts how often in a row instances of a job were missing, and has
 // the job healed the second time, then ever more rarely: a job whose own policy
-// lets it fail is not evaluated for ever.
-func (c *Controller) healMissing(ctx context.Context, before map[psg.JobID]int, to Orchestrator) map[psg.JobID]int {
+// lets it fail is not evaluated for ever. Those come first that were healed least,
+// and those for which there is no time at the next look.
+func (c *Controller) healMissing(ctx context.Context, before map[psg.JobID]int, spent func() bool, to Orchestrator) map[psg.JobID]int {
 	now := map[psg.JobID]int{}
-	for _, job := range c.missing() {
+	jobs := c.missing()
+	slices.SortStableFunc(jobs, func(a, b psg.JobID) int { return cmp.Compare(before[a], before[b]) })
+	for _, job := range jobs {
 		now[job] = before[job] + 1
 		if times := now[job]; times < 2 || times&(times-1) != 0 || c.mustLead() != nil {
+			continue
+		}
+		if spent() {
+			now[job] = before[job]
 			continue
 		}
 		healed, err := to.Heal(ctx, job)

@@ -91,7 +91,7 @@ func (c *Controller) wantedMoves(ctx context.Context, r psg.Rebalance) ([]wanted
 	if err != nil {
 		return nil, err
 	}
-	roomiest := c.roomiest(r.Node)
+	roomiest := c.roomiest(c.steers.empties(r.Node, time.Now()))
 	moves := make([]wantedMove, len(sources))
 	for i := range sources {
 		moves[i] = wantedMove{source: sources[i], to: roomiest}

@@ -129,3 +129,23 @@ func TestRebalance_EndsInTime(t *testing.T) {
 		t.Errorf("%d run: %v; want three, and nothing reserved", n, w.standing())
 	}
 }
+
+// TestRebalance_MovesNothingToWhatIsBeingEmptied: two nodes would exchange what they
+// hold for as long as somebody asks.
+func TestRebalance_MovesNothingToWhatIsBeingEmptied(t *testing.T) {
+	w, _ := spread3(t)
+	for _, one := range []struct {
+		node  psg.NodeID
+		later time.Duration // than the request before
+		moves int
+	}{{"n2", 0, 0}, {"n1", 0, 0}, {"n2", 0, 0}, {"n1", emptyFor + time.Second, 1}} {
+		w.steers.mu.Lock()
+		for node, at := range w.steers.emptied {
+			w.steers.emptied[node] = at.Add(-one.later)
+		}
+		w.steers.mu.Unlock()
+		if orders, err := w.rebalanced(&director{}, one.node); err != nil || len(orders) != one.moves {
+			t.Errorf("%s: orders %+v, %v; want %d moves", one.node, orders, err, one.moves)
+		}
+	}
+}

@@ -135,13 +135,13 @@ func TestHeal_LooksAgainEverMoreRarely(t *testing.T) {
 	nomad := &director{}
 	var missing map[psg.JobID]int
 	for range 9 {
-		missing = w.healMissing(t.Context(), missing, nomad)
+		missing = w.healMissing(t.Context(), missing, never, nomad)
 	}
 	if got := len(nomad.healed); got != 3 {
 		t.Errorf("healed %d times in 9 looks, want 3: the second, fourth and eighth", got)
 	}
 	w.place(0, gate(web, "w2", "n1"))
-	if left := w.healMissing(t.Context(), missing, nomad); len(left) != 0 {
+	if left := w.healMissing(t.Context(), missing, never, nomad); len(left) != 0 {
 		t.Errorf("still missing: %v", left)
 	}
 }

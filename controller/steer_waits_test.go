@@ -74,3 +74,29 @@ func TestSteer_LosesNoNewsOfAJobThatIsTriedAgain(t *testing.T) {
 		t.Error("what became known while it was tried again is not looked at")
 	}
 }
+
+func never() bool { return false }
+
+// TestHeal_TakesTurnsWhereThereIsNoTimeForAll: what is steered waits while jobs are
+// healed.
+func TestHeal_TakesTurnsWhereThereIsNoTimeForAll(t *testing.T) {
+	w := newWorld(t, tempLog(t), jobs{})
+	for _, id := range []string{"a", "b", "c"} {
+		w.report(psg.WorkloadChanged{Workload: workload(id, "service", 64)})
+	}
+	w.cycle()
+	nomad := &director{}
+	one := func() func() bool {
+		asked := 0
+		return func() bool { asked++; return asked > 1 }
+	}
+	missing := w.healMissing(t.Context(), nil, one(), nomad)
+	for looks := 1; looks <= 3; looks++ {
+		if missing = w.healMissing(t.Context(), missing, one(), nomad); len(nomad.healed) != looks {
+			t.Fatalf("healed %v in %d looks, want one in each", nomad.healed, looks)
+		}
+	}
+	if nomad.healed[0].Job == nomad.healed[1].Job || nomad.healed[1].Job == nomad.healed[2].Job || nomad.healed[0].Job == nomad.healed[2].Job {
+		t.Errorf("healed %v, want each in its turn", nomad.healed)
+	}
+}

@@ -28,8 +28,9 @@ type steers struct {
 	records   []*record            // of moves that have yet to end
 	finished  []psg.Move           // the last that have, oldest first; at most maxFinished
 	landings  map[psg.NodeID]*landing
-	blocked   map[psg.BlockReason]int // as of the last look; never changed, only replaced
-	blockages []psg.Blockage          // likewise
+	emptied   map[psg.NodeID]time.Time // when that was last asked for, if lately
+	blocked   map[psg.BlockReason]int  // as of the last look; never changed, only replaced
+	blockages []psg.Blockage           // likewise
 	figures   SteerFigures
 }
 
@@ -72,7 +73,7 @@ func newSteers() *steers {
 	return &steers{
 		news: make(chan struct{}, 1), moving: make(chan struct{}, 1),
 		asking: make(chan struct{}, maxRebalances), within: rebalanceWithin,
-		jobs: map[psg.JobID]*steerJob{}, shifts: map[psg.JobID]*shift{}, landings: map[psg.NodeID]*landing{},
+		jobs: map[psg.JobID]*steerJob{}, shifts: map[psg.JobID]*shift{}, landings: map[psg.NodeID]*landing{}, emptied: map[psg.NodeID]time.Time{},
 	}
 }
 
