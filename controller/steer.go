@@ -2,11 +2,12 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/psgrid/psg"
 )
@@ -66,37 +67,26 @@ func (c *Controller) Steer(ctx context.Context, to Orchestrator) error {
 	if err := c.leftBehind(ctx, time.Now()); err != nil {
 		return err
 	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return c.watchOver(ctx, to) })
+	group.Go(func() error { return c.attendAll(ctx, to) })
+	return group.Wait()
+}
+
+// watchOver looks now and then for what no news tells of.
+func (c *Controller) watchOver(ctx context.Context, to Orchestrator) error {
 	c.lookBlocked(ctx, to)
 	watch := time.NewTicker(healEvery)
 	defer watch.Stop()
-	var missing map[psg.JobID]int
-	for {
-		wait := time.NewTimer(c.steers.wait(time.Now()))
+	for missing := map[psg.JobID]int(nil); ; {
 		select {
 		case <-ctx.Done():
-			wait.Stop()
 			return ctx.Err()
-		case <-c.steers.news:
-		case <-wait.C:
 		case <-watch.C:
-			missing = c.healMissing(ctx, missing, within(healFor), to)
-			c.lookBlocked(ctx, to)
-			if err := c.leftBehind(ctx, time.Now()); err != nil {
-				return err
-			}
 		}
-		wait.Stop()
-		for _, job := range c.steers.due(time.Now()) {
-			err := c.attend(ctx, job, to)
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			c.steers.done(job, time.Now(), err)
-			if err != nil && !errors.Is(err, psg.ErrUnknown) {
-				c.config.Log.Warn("job not steered", "namespace", job.Namespace, "job", job.Job, "error", err)
-			}
-		}
-		if err := c.finish(ctx, time.Now()); err != nil {
+		missing = c.healMissing(ctx, missing, within(healFor), to)
+		c.lookBlocked(ctx, to)
+		if err := c.leftBehind(ctx, time.Now()); err != nil {
 			return err
 		}
 	}
@@ -127,17 +117,6 @@ func (c *Controller) noteAsk(status *psg.AskStatus, now time.Time) {
 	if status.State == psg.Elsewhere || held {
 		c.steers.note(status.Ask.Workload.JobID(), now)
 	}
-}
-
-// attend does for one job what is to be done now, or, while an allocation of it is
-// just starting, a little later.
-func (c *Controller) attend(ctx context.Context, job psg.JobID, to Orchestrator) error {
-	err := c.act(ctx, job, to)
-	if errors.Is(err, errStarting) {
-		c.steers.again(job, time.Now().Add(startsLook))
-		return nil
-	}
-	return err
 }
 
 func (c *Controller) act(ctx context.Context, job psg.JobID, to Orchestrator) error {

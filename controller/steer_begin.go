@@ -64,6 +64,11 @@ func (c *Controller) begin(ctx context.Context, moves []wantedMove, left allowan
 	if workload == nil {
 		return nil, nil
 	}
+	release, held := c.steers.hold(id.JobID())
+	if !held {
+		return nil, fmt.Errorf("the job is being changed: %w", psg.ErrBusy)
+	}
+	defer release()
 	if err := c.mayMove(id.JobID()); err != nil {
 		return nil, err
 	}

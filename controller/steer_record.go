@@ -22,9 +22,10 @@ const (
 // controller's own account, which ends with its lead: the next has one of shifts, by
 // what the ledger shows. The audit has what the ledger was told.
 type record struct {
+	job      psg.JobID // what is below is written by whoever holds it
 	began    time.Time
 	sequence uint64                 // of the ledger, then
-	moves    []openMove             // written by the duty once it is kept, under steers.mu: see leaving
+	moves    []openMove             // once it is kept under steers.mu too: see leaving
 	before   map[psg.RequestID]bool // allocations of the group that were there
 	settled  bool                   // nothing is written for it any more
 	givenUp  string
@@ -40,9 +41,9 @@ type openMove struct {
 
 // newRecord opens the account of moves that are about to begin.
 func (c *Controller) newRecord(sources []psg.AskStatus, shift bool) *record {
-	r := &record{began: time.Now(), before: map[psg.RequestID]bool{}}
+	r := &record{job: sources[0].Ask.Workload.JobID(), began: time.Now(), before: map[psg.RequestID]bool{}}
 	r.sequence, _, _ = c.Position()
-	_, asks := c.job(sources[0].Ask.Workload.JobID())
+	_, asks := c.job(r.job)
 	for _, status := range asks {
 		r.before[status.Ask.ID] = true
 	}
@@ -61,7 +62,7 @@ func (c *Controller) resumeRecord(s *shift, asks []psg.AskStatus) {
 	if len(s.legs) == 0 {
 		return
 	}
-	r := &record{began: time.Now(), before: map[psg.RequestID]bool{}, versions: 1, writes: 1}
+	r := &record{job: s.workload.JobID(), began: time.Now(), before: map[psg.RequestID]bool{}, versions: 1, writes: 1}
 	r.sequence, _, _ = c.Position()
 	begun := r.began
 	for _, l := range s.legs {
@@ -146,22 +147,36 @@ func (s *steers) finishedFrom(node psg.NodeID) []psg.Move {
 }
 
 // finish looks which moves have ended, and tells of them: in the log, and as the
-// reason of the successor's state.
+// reason of the successor's state. Those of a job that is being changed wait.
 func (c *Controller) finish(ctx context.Context, now time.Time) error {
 	c.steers.mu.Lock()
 	records := slices.Clone(c.steers.records)
 	c.steers.mu.Unlock()
-	var ended []psg.Move
 	for _, r := range records {
-		of := c.ended(r, now)
-		for _, m := range of {
+		release, held := c.steers.hold(r.job)
+		if !held {
+			continue
+		}
+		ended := c.ended(r, now)
+		for _, m := range ended {
 			for _, other := range records { // each successor is of one move
-				other.before[psg.RequestID(m.Successor)] = true
+				if other.job == r.job {
+					other.before[psg.RequestID(m.Successor)] = true
+				}
 			}
 		}
-		ended = append(ended, of...)
+		c.steers.closed(ended)
+		err := c.tellEnded(ctx, ended, now) // before the successor may move on
+		release()
+		if err != nil {
+			return err
+		}
 	}
-	c.steers.closed(ended)
+	return nil
+}
+
+// tellEnded tells of moves that have ended.
+func (c *Controller) tellEnded(ctx context.Context, ended []psg.Move, now time.Time) error {
 	var told []psg.Delta
 	for _, m := range ended {
 		c.config.Log.Info("move ended", "workload", m.Workload, "alloc", m.Alloc, "successor", m.Successor, "from", m.From, "to", m.To,
@@ -193,7 +208,7 @@ func (c *Controller) ended(r *record, now time.Time) (ended []psg.Move) {
 	if !r.settled && now.Sub(r.began) < recordFor {
 		return nil
 	}
-	_, asks := c.job(r.moves[0].move.Workload.JobID())
+	_, asks := c.job(r.job)
 	open := slices.DeleteFunc(slices.Clone(r.moves), func(o openMove) bool {
 		m := o.move
 		m.Versions, m.Writes, m.GivenUp, m.At = r.versions, r.writes, r.givenUp, now

@@ -47,5 +47,6 @@ func (s *steers) end(job psg.JobID, version uint64) {
 	delete(s.shifts, job)
 	if noted := s.jobs[job]; noted != nil {
 		noted.over, noted.due = version, time.Now()
+		signal(s.news)
 	}
 }

@@ -25,6 +25,7 @@ type steers struct {
 	to        Orchestrator // nil while nobody attends: then nothing is noted
 	jobs      map[psg.JobID]*steerJob
 	shifts    map[psg.JobID]*shift // that run; each has its entry in jobs
+	held      map[psg.JobID]bool   // that are being changed: see hold
 	records   []*record            // of moves that have yet to end
 	finished  []psg.Move           // the last that have, oldest first; at most maxFinished
 	landings  map[psg.NodeID]*landing
@@ -73,7 +74,7 @@ func newSteers() *steers {
 	return &steers{
 		news: make(chan struct{}, 1), moving: make(chan struct{}, 1),
 		asking: make(chan struct{}, maxRebalances), within: rebalanceWithin,
-		jobs: map[psg.JobID]*steerJob{}, shifts: map[psg.JobID]*shift{}, landings: map[psg.NodeID]*landing{}, emptied: map[psg.NodeID]time.Time{},
+		jobs: map[psg.JobID]*steerJob{}, shifts: map[psg.JobID]*shift{}, held: map[psg.JobID]bool{}, landings: map[psg.NodeID]*landing{}, emptied: map[psg.NodeID]time.Time{},
 	}
 }
 
@@ -181,7 +182,7 @@ func (s *steers) due(now time.Time) []psg.JobID {
 		switch {
 		case !job.due.IsZero() && !job.due.After(now):
 			ids = append(ids, id)
-		case s.shifts[id] == nil && job.idle(now):
+		case s.shifts[id] == nil && !s.held[id] && job.idle(now):
 			delete(s.jobs, id)
 		}
 	}
@@ -213,6 +214,7 @@ func (s *steers) done(id psg.JobID, now time.Time, err error) {
 	default:
 		job.failed = min(max(2*job.failed, steerRetry), stageEvery)
 		job.due = now.Add(job.failed)
+		signal(s.news) // the duty may be waiting for longer already
 	}
 }
 
@@ -245,6 +247,7 @@ func (s *steers) again(id psg.JobID, at time.Time) {
 	defer s.mu.Unlock()
 	if job := s.jobs[id]; job != nil && (job.due.IsZero() || at.Before(job.due)) {
 		job.due = at
+		signal(s.news)
 	}
 }
 
