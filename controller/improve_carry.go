@@ -94,15 +94,7 @@ func (c *Controller) beginAlone(ctx context.Context, moves []placement.Move, to 
 		return cmp.Or(a.source.Ask.Workload.Compare(b.source.Ask.Workload), cmp.Compare(a.from(), b.from()))
 	})
 	orders, err := c.beginAll(within, wanted, len(wanted), to)
-	for i := range wanted {
-		id, now := wanted[i].source.Ask.Workload, time.Now()
-		begun := slices.IndexFunc(orders, func(o psg.Order) bool { return o.Ask == wanted[i].source.Ask.ID })
-		if begun >= 0 {
-			c.unrest.moved(id, wanted[i].from(), orders[begun].Node, now)
-		} else {
-			c.unrest.inVain(id, now)
-		}
-	}
+	c.unrest.begun(wanted, orders, time.Now())
 	return err
 }
 

@@ -71,6 +71,24 @@ func (u *unrest) inVain(id psg.WorkloadID, now time.Time) {
 	known.until = now.Add(known.vain)
 }
 
+// begun notes which of some moves have an order, and of which groups none has.
+func (u *unrest) begun(moves []wantedMove, orders []psg.Order, now time.Time) {
+	noted := map[psg.WorkloadID]bool{}
+	for i := range moves {
+		source := &moves[i].source.Ask
+		if at := slices.IndexFunc(orders, func(o psg.Order) bool { return o.Ask == source.ID }); at >= 0 {
+			u.moved(source.Workload, moves[i].from(), orders[at].Node, now)
+			noted[source.Workload] = true
+		}
+	}
+	for i := range moves {
+		if id := moves[i].source.Ask.Workload; !noted[id] {
+			u.inVain(id, now)
+			noted[id] = true
+		}
+	}
+}
+
 // forget forgets who came so long ago that, if it left, it would not be for having
 // come.
 func (r *restless) forget(now time.Time) {

@@ -2,6 +2,8 @@ package controller
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -104,6 +106,26 @@ func TestUnrest_WhatCannotBeginIsTriedEverMoreRarely(t *testing.T) {
 	u.still(now.Add(2 * vainMax))
 	if len(u.groups) > 0 {
 		t.Errorf("%+v is kept for good", u.groups[id])
+	}
+}
+
+func TestUnrest_OneThatBeginsIsEnough(t *testing.T) {
+	u, now := newUnrest(), start
+	var moves []wantedMove
+	for _, job := range []string{"a", "a", "b", "b"} {
+		id := psg.RequestID(fmt.Sprint(job, len(moves)))
+		moves = append(moves, wantedMove{source: psg.AskStatus{
+			Ask: psg.Ask{ID: id, Workload: workload(job, "service", 1).ID}, Placement: &psg.Placement{Node: "n1"},
+		}})
+	}
+	u.begun(moves, []psg.Order{{Ask: "a1", Node: "n2"}}, now)
+	a, b := moves[0].source.Ask.Workload, moves[2].source.Ask.Workload
+	all, on := u.still(now)
+	if all[a] || !all[b] || !slices.Equal(on[a], []psg.NodeID{"n2"}) {
+		t.Errorf("%v rest, and on %v; want b, whose moves did not begin, and what comes to n2", all, on)
+	}
+	if all, _ := u.still(now.Add(vainMin)); all[b] {
+		t.Error("b rests longer for having two")
 	}
 }
 

@@ -40,9 +40,9 @@ type Move struct {
 // It stops where none pays, so that a cluster left alone comes to rest. Of each
 // workload no more instances move in one call than its Disruption or Migrate block
 // allows at once (one without). Protected workloads, system workloads, what is only
-// reserved or on its way, and what is in Problem.Stay stay. Problem.Stop ends the search early; what was found so far
-// is returned. Problem.Seed says where it begins, which matters where it can't look
-// at everything. The engine is left as it was.
+// reserved or on its way, and what is in Problem.Stay stay. Problem.Stop ends the
+// search early; what was found so far is returned. Problem.Seed says where it begins,
+// which matters where it can't look at everything. The engine is left as it was.
 func (e *Engine) Improve(p Problem, moves int) Improvement {
 	return e.improve(p, moves, true)
 }
