@@ -96,39 +96,58 @@ func (w *Watcher) fetchJob(ctx context.Context, key jobKey) (*api.Job, error) {
 	return job, err
 }
 
-func (w *Watcher) listAllocs(ctx context.Context) (uint64, error) {
-	var allocs []*allocation
-	meta, err := w.client.Raw().Query("/v1/allocations?resources=true", &allocs, query(ctx, api.AllNamespacesNamespace))
-	if err != nil {
-		return 0, err
-	}
+// allocsPage is how many allocations are asked for at once: one answer with all of
+// them would be most of what a controller ever holds.
+const allocsPage = 1000
+
+// listAllocs takes the allocations page by page, oldest first. What it says is all
+// up to the index of the first page: what changes later may be missing from it, and
+// comes along on the stream.
+func (w *Watcher) listAllocs(ctx context.Context) (index uint64, err error) {
 	listed, live := map[string]bool{}, map[string]bool{}
-	var deltas []psg.Delta
-	for _, a := range allocs {
-		listed[a.ID], live[a.ID] = true, !a.over()
-		more, err := w.jobOf(ctx, a)
+	asked := query(ctx, api.AllNamespacesNamespace)
+	asked.PerPage = allocsPage
+	for more := true; more; more = asked.NextToken != "" {
+		var page []*allocation
+		meta, err := w.client.Raw().Query("/v1/allocations?resources=true", &page, asked)
 		if err != nil {
 			return 0, err
+		}
+		if asked.NextToken == "" {
+			index = meta.LastIndex
+		}
+		asked.NextToken = meta.NextToken
+		for _, a := range page {
+			listed[a.ID], live[a.ID] = true, !a.over()
+		}
+		if err := w.takeAllocs(ctx, page); err != nil {
+			return 0, err
+		}
+	}
+	now := time.Now().UTC()
+	deltas := append(w.view.onlyAllocs(listed, now), w.before.allocs(live, w.view, now)...)
+	if err := w.hand(ctx, deltas); err != nil {
+		return 0, err
+	}
+	w.before.Allocs, w.before.Workloads = nil, nil
+	return index, nil
+}
+
+// takeAllocs hands on what is new in a part of the list.
+func (w *Watcher) takeAllocs(ctx context.Context, allocs []*allocation) error {
+	var deltas []psg.Delta
+	for _, a := range allocs {
+		more, err := w.jobOf(ctx, a)
+		if err != nil {
+			return err
 		}
 		news := w.view.alloc(a)
 		if news == nil {
 			news = w.view.endAgain(a)
 		}
 		deltas = append(append(deltas, more...), news...)
-		if len(deltas) >= maxHanded {
-			if err := w.hand(ctx, deltas); err != nil {
-				return 0, err
-			}
-			deltas = nil
-		}
 	}
-	now := time.Now().UTC()
-	deltas = append(append(deltas, w.view.onlyAllocs(listed, now)...), w.before.allocs(live, w.view, now)...)
-	if err := w.hand(ctx, deltas); err != nil {
-		return 0, err
-	}
-	w.before.Allocs, w.before.Workloads = nil, nil
-	return meta.LastIndex, nil
+	return w.hand(ctx, deltas)
 }
 
 // jobOf takes the job of an allocation that is seen for the first time, where
