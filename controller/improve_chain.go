@@ -40,12 +40,12 @@ func (c *Controller) carry(ctx context.Context, moves []placement.Move, to Orche
 		return nil
 	}
 	for i := range moves {
-		ended, err := c.step(ctx, moves, i, to)
+		ended, begun, err := c.step(ctx, moves, i, to)
 		if ctx.Err() != nil || errors.Is(err, psg.ErrNotLeader) {
 			return err
 		}
 		if err != nil {
-			if i == 0 {
+			if i == 0 && !begun {
 				log.Info("exchange not begun", "reason", err)
 			} else {
 				log.Warn("exchange stopped half-way", "made", i, "reason", err)
@@ -116,21 +116,23 @@ func (c *Controller) spared(moves []placement.Move) (psg.WorkloadID, error) {
 	return psg.WorkloadID{}, nil
 }
 
-// step makes one of a chain's moves and waits for its end.
-func (c *Controller) step(ctx context.Context, chain []placement.Move, at int, to Orchestrator) (psg.Move, error) {
+// step makes one of a chain's moves and waits for its end, and reports whether it has
+// begun.
+func (c *Controller) step(ctx context.Context, chain []placement.Move, at int, to Orchestrator) (end psg.Move, begun bool, err error) {
 	moves, until := chain[at:], time.Now().Add(c.patience(chain, at))
 	for wait := stepRetry; ; wait = min(2*wait, stepRetryMax) {
 		ended := c.steers.ends()
 		wanted, err := c.beginStep(ctx, moves, to)
 		if err == nil {
-			return c.await(ctx, &wanted, ended)
+			end, err = c.await(ctx, &wanted, ended)
+			return end, true, err
 		}
 		if !errors.Is(err, psg.ErrBusy) || time.Now().Add(wait).After(until) {
-			return psg.Move{}, err
+			return end, false, err
 		}
 		select {
 		case <-ctx.Done():
-			return psg.Move{}, ctx.Err()
+			return end, false, ctx.Err()
 		case <-time.After(wait):
 		}
 	}

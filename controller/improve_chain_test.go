@@ -206,7 +206,8 @@ func TestImprove_StopsAnExchangeWhoseSuccessorComesElsewhere(t *testing.T) {
 		}
 		return r.state("a0") == psg.Released && r.idle()
 	})
-	if !errors.Is(err, context.Canceled) || !strings.Contains(r.said.String(), "its successor did not come to n3") {
+	if !errors.Is(err, context.Canceled) || !strings.Contains(r.said.String(), `msg="exchange stopped half-way"`) ||
+		!strings.Contains(r.said.String(), "its successor did not come to n3") {
 		t.Errorf("the duty ended with %v:\n%s", err, r.said)
 	}
 	r.wantMoved("a n1>n3")
