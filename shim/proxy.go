@@ -53,13 +53,13 @@ type ProxyConfig struct {
 type Proxy struct {
 	config  ProxyConfig
 	planner Planner
-	scope   scope
+	scope   *scope
 	pass    *httputil.ReverseProxy
 }
 
 // NewProxy returns a Proxy, which is an http.Handler.
 func NewProxy(planner Planner, config ProxyConfig) *Proxy {
-	p := &Proxy{config: config, planner: planner, scope: scope{fixed: config.Namespaces, ask: planner.Namespaces}}
+	p := &Proxy{config: config, planner: planner, scope: newScope(config.Namespaces, planner.Namespaces)}
 	p.pass = &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(config.Nomad)

@@ -3,18 +3,11 @@ package shim
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/url"
-	"slices"
-	"sync"
-	"time"
 
 	"github.com/hashicorp/nomad/api"
-
-	"github.com/psgrid/psg"
 )
 
 // outline is as much of a request as tells whether PSG has a say in it. It is
@@ -101,62 +94,6 @@ func (o *outline) region(query url.Values) string {
 		return cmp.Or(query.Get("region"), o.Region)
 	}
 	return cmp.Or(o.Region, query.Get("region"), text(o.Job.Region))
-}
-
-const (
-	// scopeFor is how long a list of namespaces that the controllers gave is taken
-	// for theirs without asking again, scopeAgain how long after a failure nobody is
-	// asked.
-	scopeFor   = 10 * time.Second
-	scopeAgain = time.Second
-)
-
-// scope tells in which namespaces PSG places jobs: those that the operator lists,
-// or else those that the controllers say, or said last.
-type scope struct {
-	fixed []string
-	ask   func(context.Context) ([]string, error)
-
-	mu    sync.Mutex
-	list  []string // none for all
-	known bool
-	err   error     // of the last time they were asked
-	next  time.Time // when to ask again
-}
-
-// errUnknownScope is of controllers that do not say where they place jobs: their
-// verdicts do.
-var errUnknownScope = errors.New("the controllers do not say in which namespaces they place jobs")
-
-// holds reports whether PSG places jobs in a namespace. It fails when nobody has
-// said so, with psg.ErrUnavailable when nobody could be asked.
-func (s *scope) holds(ctx context.Context, namespace string) (bool, error) {
-	if len(s.fixed) > 0 {
-		return slices.Contains(s.fixed, namespace), nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if now := time.Now(); !now.Before(s.next) {
-		s.refresh(ctx, now)
-	}
-	if !s.known {
-		return false, s.err
-	}
-	return len(s.list) == 0 || slices.Contains(s.list, namespace), nil
-}
-
-func (s *scope) refresh(ctx context.Context, now time.Time) {
-	list, err := s.ask(ctx)
-	switch {
-	case err == nil:
-		s.list, s.known, s.err, s.next = list, true, nil, now.Add(scopeFor)
-	case ctx.Err() != nil: // it is the caller who left
-		s.err = fmt.Errorf("%w: %w", psg.ErrUnavailable, ctx.Err())
-	case errors.Is(err, psg.ErrUnavailable):
-		s.err, s.next = err, now.Add(scopeAgain)
-	default:
-		s.err, s.next = fmt.Errorf("%w: %w", errUnknownScope, err), now.Add(scopeFor)
-	}
 }
 
 // asSent is what is told of a job that goes on as it came: nothing is placed in

@@ -168,7 +168,7 @@ func TestProxy_RegistersTheSameWhetherAControllerAnswersOrNot(t *testing.T) {
 		b.config(func(c *ProxyConfig) { c.Namespaces = one.fixed })
 		b.put(t, one.path, managedJob(""))
 		plans.err = errDown
-		b.serves.scope.next = time.Time{}
+		b.serves.scope.said.next = time.Time{}
 		b.put(t, one.path, managedJob(""))
 		if b.bodies[0] != b.bodies[1] {
 			t.Errorf("%s: with controllers\n%s\nand without\n%s", name, b.bodies[0], b.bodies[1])
