@@ -49,7 +49,7 @@ func TestSteer_ReservesAnewWhatHasExpired(t *testing.T) {
 	stray, _ := w.Ask("w")
 	for range 3 {
 		w.during(func() {
-			if held, err := w.reserveFor(t.Context(), &stray); err != nil || !held {
+			if _, held, err := w.reserveFor(t.Context(), &stray); err != nil || !held {
 				t.Errorf("reserved: %t, %v", held, err)
 			}
 		})

@@ -38,7 +38,7 @@ func TestSteer_PlansAStrayAnewWhenItsNodeNoLongerTakesIt(t *testing.T) {
 				stray, _ := w.Ask("w")
 				if reserved {
 					w.during(func() {
-						if held, err := w.reserveFor(t.Context(), &stray); !held || err != nil {
+						if _, held, err := w.reserveFor(t.Context(), &stray); !held || err != nil {
 							t.Errorf("reserved: %t, %v", held, err)
 						}
 					})

@@ -20,8 +20,8 @@ const (
 	missWithin = 2 * time.Minute
 )
 
-// landing is how well a node takes what is steered to it. Only nodes that have
-// missed some have one, at most as many as there are nodes.
+// landing is how well a node takes what is steered to it. Only nodes to which something
+// was sent, and on which nothing was granted since, have one.
 type landing struct {
 	sent   map[psg.JobID]time.Time // jobs of which an instance was stopped lately to start here
 	misses int

@@ -126,3 +126,31 @@ func TestSteer_ForgetsWhatWasSentLongAgoAndToNodesThatAreGone(t *testing.T) {
 		t.Error("a node that is gone is remembered")
 	}
 }
+
+// TestSteer_SendsToWhereRoomIsHeld, which may be another node than the last cycle has
+// planned the stray on: that one has missed nothing then.
+func TestSteer_SendsToWhereRoomIsHeld(t *testing.T) {
+	w := strayOn(t)
+	nomad := &director{}
+	w.steers.open(nomad)
+	stray, _ := w.Ask("w")
+	at := func(node psg.NodeID) []psg.AskStatus {
+		refusal := *stray.Refusal
+		refusal.Node = node
+		one := stray
+		one.Refusal = &refusal
+		return []psg.AskStatus{one}
+	}
+	w.steers.note(stray.Ask.Workload.JobID(), time.Now())
+	w.during(func() {
+		if _, held, err := w.reserveFor(t.Context(), &at("n3")[0]); !held || err != nil {
+			t.Errorf("held: %t, %v", held, err)
+		}
+		if err := w.guide(t.Context(), stray.Ask.Workload.JobID(), at("n2"), nomad); err != nil {
+			t.Error(err)
+		}
+	})
+	if w.steers.landings["n3"] == nil || w.steers.landings["n2"] != nil {
+		t.Errorf("sent to %v, want n3", w.steers.landings)
+	}
+}

@@ -127,29 +127,32 @@ func (c *Controller) shuns(job psg.JobID, strays []psg.AskStatus) bool {
 	return false
 }
 
-// reserveForAll holds the room where each of a job's strays is planned, and says for
-// which it could.
-func (c *Controller) reserveForAll(ctx context.Context, job psg.JobID, strays []psg.AskStatus) (map[psg.RequestID]bool, error) {
+// reserveForAll holds room for each of a job's strays, and says on which node, for
+// those for which it could.
+func (c *Controller) reserveForAll(ctx context.Context, job psg.JobID, strays []psg.AskStatus) (map[psg.RequestID]psg.NodeID, error) {
 	if err := c.giveUpRooms(ctx, job); err != nil {
 		return nil, err
 	}
-	planned := map[psg.RequestID]bool{}
+	planned := map[psg.RequestID]psg.NodeID{}
 	for i := range strays {
-		held, err := c.reserveFor(ctx, &strays[i])
+		node, held, err := c.reserveFor(ctx, &strays[i])
 		if err != nil {
 			return nil, err
 		}
-		planned[strays[i].Ask.ID] = held
+		if held {
+			planned[strays[i].Ask.ID] = node
+		}
 	}
 	return planned, nil
 }
 
 // stopStrays stops those for which room is held and that were not accepted where
-// they are meanwhile, and says where each of them is planned.
-func (c *Controller) stopStrays(ctx context.Context, strays []psg.AskStatus, planned map[psg.RequestID]bool, to Orchestrator) (stopped []psg.NodeID, err error) {
+// they are meanwhile, and says where that is for each of them.
+func (c *Controller) stopStrays(ctx context.Context, strays []psg.AskStatus, planned map[psg.RequestID]psg.NodeID, to Orchestrator) (stopped []psg.NodeID, err error) {
 	for _, was := range strays {
 		now, _ := c.Ask(was.Ask.ID)
-		if !planned[was.Ask.ID] || !stray(&now) {
+		node, held := planned[was.Ask.ID]
+		if !held || !stray(&now) {
 			continue
 		}
 		if err := c.mustLead(); err != nil {
@@ -158,7 +161,7 @@ func (c *Controller) stopStrays(ctx context.Context, strays []psg.AskStatus, pla
 		if err := to.Stop(ctx, was.Ask.Alloc); err != nil {
 			return stopped, err
 		}
-		stopped = append(stopped, was.Refusal.Node)
+		stopped = append(stopped, node)
 	}
 	return stopped, nil
 }
@@ -194,23 +197,24 @@ func (c *Controller) giveUpRooms(ctx context.Context, job psg.JobID) error {
 	return nil
 }
 
-// reserveFor holds the room where a stray is planned, and reports whether it
-// could: room that another took meanwhile is planned anew by the next cycle.
-func (c *Controller) reserveFor(ctx context.Context, s *psg.AskStatus) (bool, error) {
+// reserveFor holds the room where a stray is planned, unless some is held for it
+// already, and reports where, and whether it could: room that another took meanwhile
+// is planned anew by the next cycle.
+func (c *Controller) reserveFor(ctx context.Context, s *psg.AskStatus) (node psg.NodeID, held bool, err error) {
 	_, asks := c.job(s.Ask.Workload.JobID())
 	for _, other := range asks {
 		if reservedFor(other.Ask.ID, steerPrefix, s.Ask.ID) && other.Placement != nil && !other.Placement.Waits() {
-			return true, nil
+			return other.Placement.Node, true, nil
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, reserveWithin)
 	defer cancel()
-	held, refused, err := c.reserve(ctx, psg.Reservation{
+	rooms, refused, err := c.reserve(ctx, psg.Reservation{
 		ID: reservationID(steerPrefix, s.Ask.ID), Workload: s.Ask.Workload,
 		Count: 1, Node: s.Refusal.Node, Hold: steerHold,
 	})
 	if err != nil {
-		return false, fmt.Errorf("reserve room on %s: %w", s.Refusal.Node, err)
+		return "", false, fmt.Errorf("reserve room on %s: %w", s.Refusal.Node, err)
 	}
-	return len(refused) == 0 && len(held) > 0, nil
+	return s.Refusal.Node, len(refused) == 0 && len(rooms) > 0, nil
 }
