@@ -17,7 +17,7 @@ const (
 	stayMax = 24 * time.Hour
 	// vainMin is how long a group is not moved of which a move was found and could not
 	// begin; it doubles up to vainMax until one does. Others' moves are found instead.
-	vainMin = time.Minute
+	vainMin = 10 * time.Second
 	vainMax = time.Hour
 )
 
