@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -83,13 +82,9 @@ func (e *Enactor) steerOnce(ctx context.Context, s psg.Steering, leads func() er
 
 // fetch reads a job as JSON, so that what this client does not know is kept.
 func (e *Enactor) fetch(ctx context.Context, id psg.JobID) (*draft, error) {
-	var raw json.RawMessage
-	_, err := e.client.Raw().Query("/v1/job/"+url.PathEscape(id.Job), &raw, query(ctx, id.Namespace))
-	switch {
-	case err != nil && notFound(err):
-		return nil, fmt.Errorf("read job %q: %w to nomad", id.Job, psg.ErrUnknown)
-	case err != nil:
-		return nil, fmt.Errorf("read job %q: %w: %w", id.Job, psg.ErrUnavailable, err)
+	raw, err := requestJob(ctx, e.client, id)
+	if err != nil {
+		return nil, err
 	}
 	return newDraft(raw)
 }

@@ -254,7 +254,7 @@ func TestEnactor_SaysWhetherAVersionMayHaveBeenWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		written, err := NewEnactor(client).Steer(t.Context(), hintG("j"), ready)
+		written, err := NewEnactor(client).Steer(t.Context(), hintG("a/b"), ready)
 		if err == nil || written != one.written {
 			t.Errorf("%s: written %t, %v; want %t and an error", name, written, err, one.written)
 		}

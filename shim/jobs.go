@@ -2,6 +2,7 @@ package shim
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/hashicorp/nomad/api"
@@ -22,12 +23,14 @@ func NewJobs(client *api.Client) *Jobs { return &Jobs{client} }
 // job that cannot be translated is psg.ErrInvalid; anything else means that Nomad
 // cannot be asked and is psg.ErrUnavailable.
 func (j *Jobs) Workload(ctx context.Context, id psg.WorkloadID) (psg.Workload, error) {
-	job, _, err := j.client.Jobs().Info(id.Job, query(ctx, id.Namespace))
-	switch {
-	case err != nil && notFound(err):
-		return psg.Workload{}, fmt.Errorf("job of workload %s: %w to nomad", id, psg.ErrUnknown)
+	raw, err := requestJob(ctx, j.client, psg.JobID{Namespace: id.Namespace, Job: id.Job})
+	if err != nil {
+		return psg.Workload{}, fmt.Errorf("job of workload %s: %w", id, err)
+	}
+	job := new(api.Job)
+	switch err := json.Unmarshal(raw, job); {
 	case err != nil:
-		return psg.Workload{}, fmt.Errorf("read job of workload %s: %w: %w", id, psg.ErrUnavailable, err)
+		return psg.Workload{}, fmt.Errorf("job of workload %s: %w: %w", id, psg.ErrUnavailable, err)
 	case job.Stop != nil && *job.Stop:
 		return psg.Workload{}, fmt.Errorf("job of workload %s is stopped: %w", id, psg.ErrUnknown)
 	}

@@ -2,6 +2,7 @@ package shim
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -92,8 +93,12 @@ func (w *Watcher) listJobs(ctx context.Context) (uint64, error) {
 }
 
 func (w *Watcher) fetchJob(ctx context.Context, key jobKey) (*api.Job, error) {
-	job, _, err := w.client.Jobs().Info(key.id, query(ctx, key.namespace))
-	return job, err
+	raw, err := requestJob(ctx, w.client, psg.JobID{Namespace: key.namespace, Job: key.id})
+	if err != nil {
+		return nil, err
+	}
+	job := new(api.Job)
+	return job, json.Unmarshal(raw, job)
 }
 
 // allocsPage is how many allocations are asked for at once: one answer with all of
@@ -214,5 +219,5 @@ func fetch[K, V any](ctx context.Context, w *Watcher, keys []K, get func(context
 // notFound reports whether Nomad answered that it does not know the object.
 func notFound(err error) bool {
 	var answer api.UnexpectedResponseError
-	return errors.As(err, &answer) && answer.StatusCode() == http.StatusNotFound
+	return errors.Is(err, psg.ErrUnknown) || errors.As(err, &answer) && answer.StatusCode() == http.StatusNotFound
 }

@@ -86,20 +86,14 @@ type action struct {
 	suffix string
 }
 
-// jobActions are the routes below /v1/job/ID that PSG has a say in, as Nomad
-// tells them apart: by the end of the decoded path, whatever the ID holds.
-var jobActions = [...]action{
+// judgedActions are the routes below /v1/job/ID that PSG has a say in.
+var judgedActions = [...]action{
 	{(*Proxy).plan, "/plan"},
 	{(*Proxy).scale, "/scale"},
 	{(*Proxy).revert, "/revert"},
 	{(*Proxy).dispatch, "/dispatch"},
 	{(*Proxy).force, "/periodic/force"},
 }
-
-// otherActions end the paths below /v1/job/ that are neither intercepted nor a
-// job of their own.
-var otherActions = [...]string{"/evaluate", "/allocations", "/evaluations", "/summary", "/dispatch/payload", "/versions",
-	"/deployments", "/deployment", "/stable", "/services", "/submission", "/actions", "/action", "/tag"}
 
 // ServeHTTP answers one request.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -126,17 +120,15 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // job answers a write below /v1/job/.
 func (p *Proxy) job(w http.ResponseWriter, r *http.Request, path string) {
-	for _, other := range otherActions {
-		if strings.HasSuffix(path, other) {
-			p.pass.ServeHTTP(w, r)
-			return
-		}
-	}
-	for _, action := range jobActions {
+	for _, action := range judgedActions {
 		if id, ok := strings.CutSuffix(path, action.suffix); ok {
 			action.handle(p, w, r, id)
 			return
 		}
+	}
+	if endsInAction(path) {
+		p.pass.ServeHTTP(w, r)
+		return
 	}
 	p.register(w, r, path)
 }

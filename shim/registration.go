@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -150,12 +151,16 @@ func (reg *registration) body(job *api.Job) ([]byte, error) {
 // fetchJob reads a job from Nomad with the caller's rights, as JSON; nil without
 // an error when there is none, or the caller may not know.
 func (p *Proxy) fetchJob(r *http.Request, id, namespace string) (json.RawMessage, error) {
-	var job json.RawMessage
-	found, err := p.ask(r, "/v1/job/"+url.PathEscape(id), namespace, &job)
+	var answer json.RawMessage
+	found, err := p.ask(r, jobPath(id), namespace, &answer)
 	if !found || err != nil {
 		return nil, err
 	}
-	return job, nil
+	job, err := jobIn(id, answer)
+	if errors.Is(err, psg.ErrUnknown) {
+		return nil, nil
+	}
+	return job, err
 }
 
 // ask reads from Nomad as the caller would.

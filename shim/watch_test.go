@@ -334,10 +334,10 @@ func TestJobs_Workload(t *testing.T) {
 	n, client := newNomad(t)
 	n.jobs["train"] = gatedJob(6)
 	stopped := gatedJob(7)
-	stopped.Stop = new(true)
+	stopped.ID, stopped.Stop = new("stopped"), new(true)
 	n.jobs["stopped"] = stopped
 	bad := gatedJob(8)
-	bad.TaskGroups[0].Count = new(-1)
+	bad.ID, bad.TaskGroups[0].Count = new("bad"), new(-1)
 	n.jobs["bad"] = bad
 	jobs := NewJobs(client)
 	w, err := jobs.Workload(t.Context(), psg.WorkloadID{Namespace: "ml", Job: "train", Group: "g"})
