@@ -198,11 +198,15 @@ func (b *inbox) putBack(taken batch) {
 	signal(b.news)
 }
 
-// open lets asks and resizes in.
+// open lets asks and resizes in. What was reported while they were refused is of the
+// lead before: another's decisions may have passed since.
 func (b *inbox) open() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.closed = nil
+	if b.closed != nil {
+		b.closed, b.deltas = nil, nil
+		signal(b.room)
+	}
 }
 
 // close refuses asks and resizes with an error from now on, and forgets all that

@@ -58,3 +58,30 @@ func TestInbox_AsksHaveTheirTurnBetweenOtherRequests(t *testing.T) {
 		t.Errorf("left over: %+v", taken)
 	}
 }
+
+// TestInbox_ForgetsWhatIsOfTheLeadBefore: whoever was cut off in the middle of a move
+// reports its end all the same.
+func TestInbox_ForgetsWhatIsOfTheLeadBefore(t *testing.T) {
+	b := newInbox(2)
+	report := func() {
+		t.Helper()
+		if err := b.report(t.Context(), []psg.Delta{psg.Moved{Ask: "a", State: psg.Running}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	report()
+	b.open() // the epoch alone is new
+	if taken := b.take(10); len(taken.deltas) != 1 {
+		t.Errorf("took %v, want what was reported", taken.deltas)
+	}
+	b.close(psg.ErrNotLeader)
+	report()
+	b.open()
+	if taken := b.take(10); len(taken.deltas) != 0 {
+		t.Errorf("took %v of the lead before", taken.deltas)
+	}
+	report()
+	if taken := b.take(10); len(taken.deltas) != 1 {
+		t.Errorf("took %v, want what was reported since", taken.deltas)
+	}
+}
