@@ -114,41 +114,17 @@ func (c *Controller) move(ctx context.Context, wanted *wantedMove, to Orchestrat
 	legs := []leg{{source.Ask.ID, room.Ask.ID, room.Node}}
 	ctx, cancel := uninterrupted(ctx)
 	defer cancel()
-	changed := false
-	abort := func(cause error) (psg.Order, error) {
-		err := errors.Join(cause, c.undo(ctx, legs, "the move was given up"))
+	held, changed, err := c.sendAway(ctx, source, legs, to)
+	switch {
+	case errors.Is(err, psg.ErrNotLeader):
+		return psg.Order{}, err // for the next leader to end: see leftBehind
+	case err != nil:
+		err = errors.Join(err, c.undo(ctx, legs, "the move was given up"))
 		if changed { // nothing goes there now, nor is hinted there and back again and again
 			c.steers.lose(job, room.Node, time.Now())
 			c.steers.rest(job, time.Now())
 		}
 		return psg.Order{}, err
-	}
-	if err := c.moving(ctx, source, fmt.Sprintf("moves to %s: it is stopped, and another started there", room.Node)); err != nil {
-		return abort(err)
-	}
-	workloads, asks := c.job(job)
-	asks = without(asks, legs)
-	changed, err = c.steer(ctx, psg.Steering{Job: job, Hints: hints(workloads, asks)}, to)
-	switch {
-	case errors.Is(err, psg.ErrUnknown) && c.ready(from):
-		return abort(fmt.Errorf("no hint leads Nomad elsewhere, which may start it on %s again: %s: %w", from, untold(err), psg.ErrBusy))
-	case err != nil && !errors.Is(err, psg.ErrUnknown):
-		return abort(err)
-	}
-	held, _ := c.Ask(room.Ask.ID)
-	if held.Placement == nil {
-		return abort(fmt.Errorf("the room on %s is lost: %w", room.Node, psg.ErrBusy))
-	}
-	if err := c.steered(ctx, []psg.AskStatus{held}); err != nil {
-		return abort(err)
-	}
-	if err := c.mustLead(); err != nil {
-		return psg.Order{}, err // for the next leader to end: see leftBehind
-	}
-	if err := to.Stop(ctx, source.Ask.Alloc); errors.Is(err, psg.ErrUnavailable) {
-		c.config.Log.Warn("what moves may have been stopped: it is looked after", "alloc", source.Ask.Alloc, "error", err)
-	} else if err != nil {
-		return abort(err)
 	}
 	c.steers.rested(job)
 	c.steers.stops(1)
@@ -160,6 +136,39 @@ func (c *Controller) move(ctx context.Context, wanted *wantedMove, to Orchestrat
 		Kind: psg.Stop, Epoch: c.epoch(), Sequence: held.Sequence, Ask: source.Ask.ID,
 		Workload: source.Ask.Workload, Alloc: source.Ask.Alloc, Node: room.Node,
 	}, nil
+}
+
+// sendAway hints to where an allocation's successor has room, and stops it. It returns
+// how that room stands and, whatever failed, whether the job may have been hinted.
+func (c *Controller) sendAway(ctx context.Context, source *psg.AskStatus, legs []leg, to Orchestrator) (held psg.AskStatus, changed bool, err error) {
+	from, dest := source.Placement.Node, legs[0].to
+	if err := c.moving(ctx, source, fmt.Sprintf("moves to %s: it is stopped, and another started there", dest)); err != nil {
+		return held, false, err
+	}
+	job := source.Ask.Workload.JobID()
+	workloads, asks := c.job(job)
+	changed, err = c.steer(ctx, psg.Steering{Job: job, Hints: hints(workloads, without(asks, legs))}, to)
+	switch {
+	case errors.Is(err, psg.ErrUnknown) && c.ready(from):
+		return held, changed, fmt.Errorf("no hint leads Nomad elsewhere, which may start it on %s again: %s: %w", from, untold(err), psg.ErrBusy)
+	case err != nil && !errors.Is(err, psg.ErrUnknown):
+		return held, changed, err
+	}
+	if held, _ = c.Ask(legs[0].room); held.Placement == nil {
+		return held, changed, fmt.Errorf("the room on %s is lost: %w", dest, psg.ErrBusy)
+	}
+	if err := c.steered(ctx, []psg.AskStatus{held}); err != nil {
+		return held, changed, err
+	}
+	if err := c.mustLead(); err != nil {
+		return held, changed, err
+	}
+	err = to.Stop(ctx, source.Ask.Alloc)
+	if errors.Is(err, psg.ErrUnavailable) {
+		c.config.Log.Warn("what moves may have been stopped: it is looked after", "alloc", source.Ask.Alloc, "error", err)
+		err = nil
+	}
+	return held, changed, err
 }
 
 // ready reports whether work may start on a node.
