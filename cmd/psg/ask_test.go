@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -117,5 +118,21 @@ func TestSplit_LeavesSpacesOut(t *testing.T) {
 	}
 	if c := newPlanClient([]string{"http://a/", " http://b"}); !slices.Equal(c.addresses, []string{"http://a", "http://b"}) {
 		t.Errorf("asks %q", c.addresses)
+	}
+}
+
+func TestPlanClient_TakesNoGarbageForAVerdict(t *testing.T) {
+	id := psg.WorkloadID{Namespace: "default", Job: "web", Group: "g"}
+	for answer, ok := range map[string]bool{
+		`[{"workload":{"namespace":"default","job":"web","group":"g"}}]`:     true,
+		`[{"workload":{"namespace":"default","job":"web","group":"other"}}]`: false,
+		`[]`: false, `null`: false, `{}`: false, `[{`: false, "<html>": false,
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, answer) }))
+		t.Cleanup(server.Close)
+		_, err := newPlanClient([]string{server.URL}).Judge(t.Context(), []psg.Workload{{ID: id}})
+		if (err == nil) != ok {
+			t.Errorf("%s: %v, want it taken: %t", answer, err, ok)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -60,6 +61,9 @@ func (c *command) flagSet() *flag.FlagSet {
 // Run parses args, with flags before or after the operands, and runs the command.
 func (c *command) Run(args []string) int {
 	operands, err := parse(c.flagSet(), args)
+	if err == nil && slices.Contains(operands, "") { // of a variable that is not set
+		err = usagef("an argument is empty")
+	}
 	if err == nil {
 		err = c.run(c, operands)
 	}

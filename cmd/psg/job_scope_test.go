@@ -113,7 +113,7 @@ func TestJobPlan_AsksAgainWhilePreviewsAreMadeForOthers(t *testing.T) {
 			rpc.WriteError(w, psg.ErrBusy)
 		default:
 			asked++
-			io.WriteString(w, `[{"hint":{"n1":2}}]`)
+			io.WriteString(w, `[{"workload":{"namespace":"default","job":"web","group":"g"},"hint":{"n1":2}}]`)
 		}
 	}))
 	defer face.Close()

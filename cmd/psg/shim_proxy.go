@@ -53,6 +53,9 @@ nomad command reads; NOMAD_TOKEN is not used.`,
 			if fail != "open" && fail != "closed" {
 				return usagef("-fail must be open or closed, not %q", fail)
 			}
+			if _, err := rpc.NewRESTClient(controllers); err != nil {
+				return usagef("-controllers: %w", err)
+			}
 			log, err := newLogger(c.stderr, level, logJSON)
 			if err != nil {
 				return usageError{err}

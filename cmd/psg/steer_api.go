@@ -146,18 +146,32 @@ func newPlanClient(addresses []string) *planClient {
 }
 
 // Judge asks policy only.
-func (c *planClient) Judge(ctx context.Context, workloads []psg.Workload) (verdicts []psg.Verdict, err error) {
-	return verdicts, c.post(ctx, "judge", planRequest{Workloads: workloads}, &verdicts)
+func (c *planClient) Judge(ctx context.Context, workloads []psg.Workload) ([]psg.Verdict, error) {
+	return c.verdicts(ctx, "judge", planRequest{Workloads: workloads})
 }
 
 // Preview says what Plan would, and reserves nothing.
-func (c *planClient) Preview(ctx context.Context, workloads []psg.Workload) (verdicts []psg.Verdict, err error) {
-	return verdicts, c.post(ctx, "preview", planRequest{Workloads: workloads}, &verdicts)
+func (c *planClient) Preview(ctx context.Context, workloads []psg.Workload) ([]psg.Verdict, error) {
+	return c.verdicts(ctx, "preview", planRequest{Workloads: workloads})
 }
 
 // Plan also reserves room.
-func (c *planClient) Plan(ctx context.Context, request psg.RequestID, workloads []psg.Workload) (verdicts []psg.Verdict, err error) {
-	return verdicts, c.post(ctx, "plan", planRequest{Request: request, Workloads: workloads}, &verdicts)
+func (c *planClient) Plan(ctx context.Context, request psg.RequestID, workloads []psg.Workload) ([]psg.Verdict, error) {
+	return c.verdicts(ctx, "plan", planRequest{Request: request, Workloads: workloads})
+}
+
+// verdicts has workloads judged, each of them: none is taken for allowed because
+// what answers is no controller.
+func (c *planClient) verdicts(ctx context.Context, path string, request planRequest) (verdicts []psg.Verdict, err error) {
+	if err := c.post(ctx, path, request, &verdicts); err != nil {
+		return nil, err
+	}
+	for _, w := range request.Workloads {
+		if !slices.ContainsFunc(verdicts, func(v psg.Verdict) bool { return v.Workload == w.ID }) {
+			return nil, fmt.Errorf("ask controller: no verdict on workload %s among its %d", w.ID, len(verdicts))
+		}
+	}
+	return verdicts, nil
 }
 
 // Abandon gives it back.
