@@ -136,7 +136,12 @@ func (c *Controller) act(ctx context.Context, job psg.JobID, to Orchestrator) er
 			return err
 		}
 	}
-	strays := slices.DeleteFunc(slices.Clone(asks), func(s psg.AskStatus) bool { return !stray(&s) })
+	all := slices.DeleteFunc(slices.Clone(asks), func(s psg.AskStatus) bool { return !stray(&s) })
+	ending := c.steers.ending(job, time.Now())
+	strays := slices.DeleteFunc(slices.Clone(all), func(s psg.AskStatus) bool { return ending[s.Ask.Alloc] })
+	if len(strays) < len(all) {
+		c.steers.again(job, time.Now().Add(stopWithin)) // for those that do not end
+	}
 	if len(strays) == 0 {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/psgrid/psg"
@@ -65,7 +66,7 @@ func (c *Controller) guide(ctx context.Context, job psg.JobID, strays []psg.AskS
 		}
 		return err
 	}
-	stopped, err := c.stopStrays(ctx, strays, planned, to)
+	stopped, err := c.stopStrays(ctx, job, strays, planned, to)
 	c.sent(job, stopped, blinded)
 	if !changed && len(stopped) == 0 {
 		c.steers.refund(job)
@@ -148,7 +149,7 @@ func (c *Controller) reserveForAll(ctx context.Context, job psg.JobID, strays []
 
 // stopStrays stops those for which room is held and that were not accepted where
 // they are meanwhile, and says where that is for each of them.
-func (c *Controller) stopStrays(ctx context.Context, strays []psg.AskStatus, planned map[psg.RequestID]psg.NodeID, to Orchestrator) (stopped []psg.NodeID, err error) {
+func (c *Controller) stopStrays(ctx context.Context, job psg.JobID, strays []psg.AskStatus, planned map[psg.RequestID]psg.NodeID, to Orchestrator) (stopped []psg.NodeID, err error) {
 	for _, was := range strays {
 		now, _ := c.Ask(was.Ask.ID)
 		node, held := planned[was.Ask.ID]
@@ -161,9 +162,38 @@ func (c *Controller) stopStrays(ctx context.Context, strays []psg.AskStatus, pla
 		if err := to.Stop(ctx, was.Ask.Alloc); err != nil {
 			return stopped, err
 		}
+		c.steers.stopped(job, was.Ask.Alloc, time.Now())
 		stopped = append(stopped, node)
 	}
 	return stopped, nil
+}
+
+// stopped notes that a stray of a job was stopped: for a while it is still there.
+func (s *steers) stopped(id psg.JobID, alloc psg.AllocID, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if job := s.jobs[id]; job != nil {
+		if job.stopped == nil {
+			job.stopped = map[psg.AllocID]time.Time{}
+		}
+		job.stopped[alloc] = now
+	}
+}
+
+// ending are the strays of a job that were stopped so lately that they may yet end:
+// they are not stopped again, and their node has not missed their successors.
+func (s *steers) ending(id psg.JobID, now time.Time) map[psg.AllocID]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	job, ending := s.jobs[id], map[psg.AllocID]bool{}
+	if job == nil {
+		return ending
+	}
+	maps.DeleteFunc(job.stopped, func(_ psg.AllocID, at time.Time) bool { return now.Sub(at) >= stopWithin })
+	for alloc := range job.stopped {
+		ending[alloc] = true
+	}
+	return ending
 }
 
 // giveUpRooms frees what steering holds for a job where nothing is to start now:

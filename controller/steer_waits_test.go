@@ -100,3 +100,29 @@ func TestHeal_TakesTurnsWhereThereIsNoTimeForAll(t *testing.T) {
 		t.Errorf("healed %v, want each in its turn", nomad.healed)
 	}
 }
+
+// TestSteer_StopsNothingAgainThatIsEnding: news of the job comes before it has ended,
+// and its node has missed nothing yet.
+func TestSteer_StopsNothingAgainThatIsEnding(t *testing.T) {
+	w := strayOn(t)
+	job, nomad := workload("web", "service", 1024).ID.JobID(), &director{}
+	w.steers.open(nomad)
+	w.steers.note(job, time.Now())
+	for range 2 {
+		w.attended(job, nomad)
+	}
+	if _, stopped := nomad.told(); len(stopped) != 1 {
+		t.Errorf("stopped %v, want it stopped once", stopped)
+	}
+	for node, landing := range w.steers.landings {
+		if landing.misses > 0 {
+			t.Errorf("%s has missed %d", node, landing.misses)
+		}
+	}
+	w.steers.due(time.Now().Add(time.Hour))
+	w.steers.jobs[job].stopped["w"] = time.Now().Add(-stopWithin)
+	w.attended(job, nomad)
+	if _, stopped := nomad.told(); len(stopped) != 2 {
+		t.Errorf("stopped %v, want it stopped again once it has not ended", stopped)
+	}
+}

@@ -47,6 +47,8 @@ type steerJob struct {
 	over   uint64        // the version of the job whose shift has ended
 	blind  *blind        // its allocations are stopped without a hint; never changed, only replaced
 
+	stopped map[psg.AllocID]time.Time // strays that are about to end
+
 	waits   time.Time // since when a change of it waits for what starts
 	asked   time.Time // when it was last asked whether it still does
 	patient bool      // it has not been said that it no longer does
