@@ -21,18 +21,8 @@ type outline struct {
 type outlinedJob struct {
 	ID, Region, Namespace *string
 	Multiregion           *struct{}
-	Constraints           []*api.Constraint
-	TaskGroups            []*outlinedGroup
-}
-
-type outlinedGroup struct {
-	Constraints []*api.Constraint
-	Tasks       []*outlinedTask
-}
-
-type outlinedTask struct {
-	Driver      string
-	Constraints []*api.Constraint
+	Constraints           outlinedConstraints
+	TaskGroups            outlinedGroups
 }
 
 // outlined reads a request; what cannot be read, Nomad refuses.
@@ -50,32 +40,11 @@ func first(body []byte, into any) error { return json.NewDecoder(bytes.NewReader
 // outlinedOf reads a job that Nomad has sent.
 func outlinedOf(job json.RawMessage) (o outline, err error) { return o, json.Unmarshal(job, &o.Job) }
 
-// job is the job with what the outline has of it, nil without one.
-func (o *outline) job() *api.Job {
-	if o.Job == nil || o.Job.ID == nil {
-		return nil
-	}
-	job := &api.Job{ID: o.Job.ID, Constraints: present(o.Job.Constraints)}
-	for _, g := range o.Job.TaskGroups {
-		if g == nil {
-			continue
-		}
-		group := &api.TaskGroup{Constraints: present(g.Constraints)}
-		for _, t := range g.Tasks {
-			if t != nil {
-				group.Tasks = append(group.Tasks, &api.Task{Driver: t.Driver, Constraints: present(t.Constraints)})
-			}
-		}
-		job.TaskGroups = append(job.TaskGroups, group)
-	}
-	return job
-}
-
 // managed reports whether PSG places any group of the job.
-func (o *outline) managed() bool {
-	job := o.job()
-	return job != nil && gated(job)
-}
+func (o *outline) managed() bool { return o.Job != nil && o.Job.ID != nil && o.Job.marks() != marks{} }
+
+// held reports whether any of the job is held.
+func (o *outline) held() bool { return o.Job != nil && o.Job.marks().held }
 
 // namespace is the one that the request is for, in the order Nomad asks.
 func (o *outline) namespace(query url.Values) string {
@@ -99,7 +68,7 @@ func (o *outline) region(query url.Values) string {
 // asSent is what is told of a job that goes on as it came: nothing is placed in
 // its namespace or, with an error, it is not known whether anything is.
 func (o *outline) asSent(namespace string, err error) string {
-	held := isHeld(o.job())
+	held := o.held()
 	switch {
 	case err != nil && held:
 		return fmt.Sprintf("it is not known whether jobs are placed in namespace %q: this one is as it was sent, held until they are (%v)", namespace, err)
