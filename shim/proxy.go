@@ -3,13 +3,16 @@ package shim
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"strings"
+	"time"
 
 	"github.com/psgrid/psg"
 )
@@ -133,11 +136,20 @@ func (p *Proxy) job(w http.ResponseWriter, r *http.Request, path string) {
 	p.register(w, r, path)
 }
 
+// bodyWithin is how long a request may take to come that is read whole.
+const bodyWithin = 2 * time.Minute
+
 // readBody reads a request whole, or answers it. One that is too large for that
 // passes if its namespace is none of PSG's, whatever is in it.
 func (p *Proxy) readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+	wait := http.NewResponseController(w)
+	_ = wait.SetReadDeadline(time.Now().Add(bodyWithin)) // what is no connection has none
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxInput+1))
+	_ = wait.SetReadDeadline(time.Time{})
 	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		http.Error(w, fmt.Sprintf("psg: read request: it did not come within %s", bodyWithin), http.StatusRequestTimeout)
+		return nil, false
 	case err != nil:
 		http.Error(w, fmt.Sprintf("psg: read request: %v", err), http.StatusBadRequest)
 		return nil, false

@@ -9,9 +9,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/nomad/api"
 
@@ -343,4 +345,33 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Body.Close()
 	}
 	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(f(r))), Request: r}, nil
+}
+
+// slow is a connection that ends when it is to be read to the end by then.
+type slow struct {
+	*httptest.ResponseRecorder
+	until time.Time
+}
+
+func (s *slow) SetReadDeadline(until time.Time) error {
+	s.until = until
+	return nil
+}
+
+func (s *slow) Read([]byte) (int, error) {
+	if s.until.IsZero() {
+		return 0, errors.New("it would be read for ever")
+	}
+	return 0, os.ErrDeadlineExceeded
+}
+
+func TestProxy_WaitsNotForEverForARequest(t *testing.T) {
+	b := newBehind(t, &planner{}, true)
+	for path := range writes("") {
+		answer := &slow{ResponseRecorder: httptest.NewRecorder()}
+		b.serves.ServeHTTP(answer, httptest.NewRequest(http.MethodPut, path, answer))
+		if answer.Code != http.StatusRequestTimeout || !answer.until.IsZero() || len(b.bodies) > 0 {
+			t.Errorf("%s: %d %s; the connection is to be read by %s", path, answer.Code, answer.Body, answer.until)
+		}
+	}
 }
