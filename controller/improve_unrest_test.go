@@ -166,7 +166,8 @@ func TestImprove_FindsNoMoveOfWhatDoesNotRun(t *testing.T) {
 
 func TestImprove_LooksElsewhereEachTime(t *testing.T) {
 	r := crossed(t)
-	if r.lookSeed() == r.lookSeed() {
+	first, second := r.lookSeed(), r.lookSeed()
+	if first == second {
 		t.Error("while nothing happens, looks whose time is short begin with the same nodes for ever")
 	}
 }
