@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/psgrid/psg"
@@ -231,19 +232,14 @@ func (c *auditCheck) run(ctx context.Context, transport *bus.Bus) (auditReport, 
 	return report, err
 }
 
-// readLedger reads the ledger as its records are asked for.
+// readLedger has the ledger's records read as they are asked for.
 func (c *auditCheck) readLedger(ctx context.Context, transport *bus.Bus) (records *auditedLedger, stop func()) {
 	records = &auditedLedger{alone: c.alone, records: make(chan psg.Record, 64), ended: make(chan error, 1)}
-	if c.alone {
-		close(records.records)
-		records.ended <- nil
-		return records, func() {}
-	}
 	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		err := transport.Ledger().Replay(ctx, 0, func(r psg.Record) error {
+	var reading sync.WaitGroup
+	read := func() {
+		defer close(records.records)
+		records.ended <- transport.Ledger().Replay(ctx, 0, func(r psg.Record) error {
 			select {
 			case records.records <- r:
 				return nil
@@ -251,17 +247,19 @@ func (c *auditCheck) readLedger(ctx context.Context, transport *bus.Bus) (record
 				return ctx.Err()
 			}
 		})
-		records.ended <- err
-		close(records.records)
-	}()
-	return records, func() { cancel(); <-done }
+	}
+	records.open = sync.OnceFunc(func() { reading.Go(read) })
+	return records, func() { cancel(); reading.Wait() }
 }
 
-// auditedLedger is the ledger's records, in order, as they are compared.
+// auditedLedger is the ledger's records, in order, as they are compared. It is opened
+// after the audit, of which all that it tells is then in the ledger, however fast both
+// grow meanwhile.
 type auditedLedger struct {
-	alone   bool
+	alone   bool // nothing is compared
+	open    func()
 	records chan psg.Record
-	ended   chan error // buffered: told once, when records is closed
+	ended   chan error // buffered: told once, before records is closed
 }
 
 // tells checks that an audit record is what its ledger record gives, and that
@@ -270,6 +268,7 @@ func (l *auditedLedger) tells(position uint64, a psg.AuditRecord) error {
 	if l.alone {
 		return nil
 	}
+	l.open()
 	for r := range l.records {
 		switch {
 		case r.Sequence == a.Sequence:
@@ -287,6 +286,10 @@ func (l *auditedLedger) tells(position uint64, a psg.AuditRecord) error {
 // rest counts the ledger records after the audit's last that have something to
 // tell. Only those of the last minute may.
 func (l *auditedLedger) rest(now time.Time) (untold int, err error) {
+	if l.alone {
+		return 0, nil
+	}
+	l.open()
 	for r := range l.records {
 		if len(ledger.Audit(r)) == 0 {
 			continue

@@ -213,6 +213,33 @@ func TestAuditVerify_FindsWhatWasTamperedWith(t *testing.T) {
 
 // rewritten is what somebody with the disk can do: another chain, sound in
 // itself.
+// TestAuditVerify_FindsNothingWrongWhileBothGrow has more appended and told between the
+// first look at either.
+func TestAuditVerify_FindsNothingWrongWhileBothGrow(t *testing.T) {
+	b := newAuditBus(t)
+	all := auditedRecords(time.Now())
+	for last := all[6]; len(all) < 200; all = append(all, last) {
+		last.Sequence++
+	}
+	b.write(t, all[:6])
+	check := auditCheck{now: time.Now()}
+	records, stop := check.readLedger(t.Context(), b.Bus)
+	defer stop()
+	b.write(t, all[6:])
+	b.project(t, 200)
+	told := 0
+	err := b.Audit().Read(t.Context(), func(position uint64, _ []byte, r psg.AuditRecord) error {
+		told++
+		return records.tells(position, r)
+	})
+	if err != nil || told < 195 {
+		t.Fatalf("%d told, %v", told, err)
+	}
+	if untold, err := records.rest(check.now); err != nil || untold != 0 {
+		t.Errorf("%d not told yet, %v", untold, err)
+	}
+}
+
 func rewritten(t *testing.T, all [][]byte, old, with string) [][]byte {
 	t.Helper()
 	var chain ledger.Chain
