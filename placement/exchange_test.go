@@ -262,29 +262,37 @@ func (w *world) divide() {
 	}
 }
 
+// thinned is a random cluster that was filled, of whose placements a quarter has ended,
+// and the problem of those that are left.
+func thinned(t *testing.T, seed uint64) (*world, Problem) {
+	t.Helper()
+	w := newWorld(seed)
+	w.loosen()
+	var p Problem
+	for range 8 {
+		p = w.problem()
+		plan := w.Solve(p)
+		w.agree(t, p, plan)
+		for _, q := range plan.Placements {
+			w.Apply(psg.Placed{Placement: q})
+		}
+	}
+	p.Asks = nil
+	w.divide()
+	for range len(w.placements) / 4 {
+		i := w.rng.IntN(len(w.placements))
+		w.free(w.placements[i])
+		w.placements = slices.Delete(w.placements, i, i+1)
+	}
+	return w, p
+}
+
 // TestImprove_LeavesNoExchangeThatPays tries every pair where a random cluster has
 // come to rest.
 func TestImprove_LeavesNoExchangeThatPays(t *testing.T) {
 	exchanges := map[int]int{}
 	for seed := range uint64(52) {
-		w := newWorld(70_000 + seed)
-		w.loosen()
-		var p Problem
-		for range 8 {
-			p = w.problem()
-			plan := w.Solve(p)
-			w.agree(t, p, plan)
-			for _, q := range plan.Placements {
-				w.Apply(psg.Placed{Placement: q})
-			}
-		}
-		p.Asks = nil
-		w.divide()
-		for range len(w.placements) / 4 {
-			i := w.rng.IntN(len(w.placements))
-			w.free(w.placements[i])
-			w.placements = slices.Delete(w.placements, i, i+1)
-		}
+		w, p := thinned(t, 70_000+seed)
 		if seed >= 40 {
 			w.bind()
 		}

@@ -78,24 +78,7 @@ func TestRehearse_GainsNothingWhereTheReasonIsGone(t *testing.T) {
 func TestRehearse_SaysWhatImproveSaysInRandomClusters(t *testing.T) {
 	chains := map[int]int{}
 	for seed := range uint64(40) {
-		w := newWorld(71_000 + seed)
-		w.loosen()
-		var p Problem
-		for range 8 {
-			p = w.problem()
-			plan := w.Solve(p)
-			w.agree(t, p, plan)
-			for _, q := range plan.Placements {
-				w.Apply(psg.Placed{Placement: q})
-			}
-		}
-		p.Asks = nil
-		w.divide()
-		for range len(w.placements) / 4 {
-			i := w.rng.IntN(len(w.placements))
-			w.free(w.placements[i])
-			w.placements = slices.Delete(w.placements, i, i+1)
-		}
+		w, p := thinned(t, 71_000+seed)
 		for moves := w.Improve(p, 50).Moves; len(moves) > 0; moves = w.Improve(p, 50).Moves {
 			for len(moves) > 0 {
 				end := slices.IndexFunc(moves, func(m Move) bool { return m.Chain != moves[0].Chain })

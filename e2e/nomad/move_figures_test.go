@@ -14,18 +14,7 @@ import (
 func BenchmarkMove(b *testing.B) {
 	nomadBinary(b)
 	for _, order := range []psg.MoveOrder{psg.StopFirst, psg.StartFirst} {
-		b.Run(string(order), func(b *testing.B) {
-			done := false
-			for b.Loop() {
-				if done {
-					continue
-				}
-				done = true
-				testing.RunTests(func(_, _ string) (bool, error) { return true, nil }, []testing.InternalTest{{
-					Name: "moves", F: func(t *testing.T) { movesCost(t, b, order) },
-				}})
-			}
-		})
+		b.Run(string(order), func(b *testing.B) { once(b, func(t *testing.T) { movesCost(t, b, order) }) })
 	}
 }
 

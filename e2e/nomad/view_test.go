@@ -45,20 +45,11 @@ func TestView_SeesExternalChangesSoonAfterNomad(t *testing.T) {
 func BenchmarkView(b *testing.B) {
 	nomadBinary(b)
 	b.Run("one run", func(b *testing.B) {
-		done := false
-		for b.Loop() {
-			if done {
-				continue
+		once(b, func(t *testing.T) {
+			for unit, late := range seenLate(t) {
+				b.ReportMetric(float64(late)/float64(time.Millisecond), "ms/"+unit)
 			}
-			done = true
-			testing.RunTests(func(_, _ string) (bool, error) { return true, nil }, []testing.InternalTest{{
-				Name: "view", F: func(t *testing.T) {
-					for unit, late := range seenLate(t) {
-						b.ReportMetric(float64(late)/float64(time.Millisecond), "ms/"+unit)
-					}
-				},
-			}})
-		}
+		})
 	})
 }
 
