@@ -134,7 +134,7 @@ func (r row) text(column string) string {
 func (r row) number(column string) (int64, error) {
 	f, err := strconv.ParseFloat(r.text(column), 64)
 	if err != nil || !(f >= 0 && f <= psg.MaxQuantity) {
-		return 0, fmt.Errorf("%s: %s %q is not a number in 0..%d", r.where, column, r.text(column), int64(psg.MaxQuantity))
+		return 0, fmt.Errorf("%s: %s %.40q is not a number in 0..%d", r.where, column, r.text(column), int64(psg.MaxQuantity))
 	}
 	return int64(f), nil
 }
@@ -193,7 +193,7 @@ func readSequence(path string, pods int) ([]int, error) {
 	for n := 1; lines.Scan(); n++ {
 		pod, err := strconv.Atoi(strings.TrimSpace(lines.Text()))
 		if err != nil || pod < 0 || pod >= pods {
-			return nil, fmt.Errorf("%s:%d: %q is not a row in 0..%d", path, n, lines.Text(), pods-1)
+			return nil, fmt.Errorf("%s:%d: %.40q is not a row in 0..%d", path, n, lines.Text(), pods-1)
 		}
 		sequence = append(sequence, pod)
 	}

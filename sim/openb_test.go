@@ -99,6 +99,7 @@ func TestOpenb_NamesWhatIsWrong(t *testing.T) {
 		"number": {nodesCSV + "n2,many,1,1,T4\n", podsCSV, "", `nodes.csv:4: cpu_milli "many" is not a number`},
 		"nan":    {nodesCSV, "cpu_milli,memory_mib,num_gpu,gpu_milli\nNaN,1,0,0\n", "", `pods.csv:2: cpu_milli "NaN" is not a number`},
 		"row":    {nodesCSV, podsCSV, "0\n5\n", `sequence.txt.gz:2: "5" is not a row in 0..4`},
+		"long":   {nodesCSV, podsCSV, strings.Repeat("x", 9000) + "\n", `:1: "` + strings.Repeat("x", 40) + `" is not a row in 0..4`},
 		"fields": {nodesCSV, podsCSV + "short,1\n", "", "pods.csv: record on line 7: wrong number of fields"},
 	} {
 		t.Run(name, func(t *testing.T) {

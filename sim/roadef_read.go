@@ -93,7 +93,7 @@ func eachNumber(path string, use func(*numbers)) error {
 	use(in)
 	if in.err == nil {
 		if word, err := in.word(); err != io.EOF {
-			in.fail("%q after the end", word)
+			in.fail("%.40q after the end", word)
 		}
 	}
 	return in.err
@@ -144,12 +144,12 @@ func (n *numbers) within(name string, most int64) int64 {
 		return 0
 	}
 	if most < 0 {
-		n.fail("%s %q: there is none", name, word)
+		n.fail("%s %.40q: there is none", name, word)
 		return 0
 	}
 	v, err := strconv.ParseInt(word, 10, 64)
 	if err != nil || v < 0 || v > most {
-		n.fail("%s %q is not in 0..%d", name, word, most)
+		n.fail("%s %.40q is not in 0..%d", name, word, most)
 		return 0
 	}
 	return v
