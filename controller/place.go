@@ -131,6 +131,7 @@ func (c *Controller) tell(facts, decisions []psg.Delta, taken batch) {
 			c.polls.tell(id)
 		}
 		c.noteLoss(d, time.Now())
+		c.noteEnd(d)
 	}
 	for _, d := range decisions {
 		id, answered := subject(d)

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -40,10 +39,6 @@ const (
 	settle = 300 * time.Millisecond
 	// settleWithin is how long news that does not end may put that off.
 	settleWithin = 2 * time.Second
-	// maxStages is how many changes of one job may follow each other; then there
-	// is one each stageEvery, so that nothing loops, whoever fights PSG over a job.
-	maxStages  = 3
-	stageEvery = time.Minute
 	// steerHold is how long room stays reserved for an allocation that is steered.
 	steerHold     = 2 * time.Minute
 	reserveWithin = 5 * time.Second
@@ -158,8 +153,8 @@ func (c *Controller) release(ctx context.Context, job psg.JobID, workloads []psg
 	if err := c.mayRegister(job)(); err != nil {
 		return err
 	}
-	if !c.steers.spend(job, time.Now()) {
-		return fmt.Errorf("%d changes of the job within %v: %w", maxStages, stageEvery, psg.ErrBusy)
+	if err := c.spend(job, time.Now()); err != nil {
+		return err
 	}
 	changed, err := c.steer(ctx, psg.Steering{Job: job, Hints: hints(workloads, asks), Release: true}, to)
 	if err != nil {

@@ -54,12 +54,12 @@ func (c *Controller) attendDue(ctx context.Context, job psg.JobID, to Orchestrat
 	}
 }
 
-// attend does for one job what is to be done now, or, while an allocation of it is
-// just starting, a little later.
+// attend does for one job what is to be done now, or, while it must not be changed,
+// a little later.
 func (c *Controller) attend(ctx context.Context, job psg.JobID, to Orchestrator) error {
 	err := c.act(ctx, job, to)
-	if errors.Is(err, errStarting) {
-		c.steers.again(job, time.Now().Add(startsLook))
+	if at, waits := c.steers.later(job, err, time.Now()); waits {
+		c.steers.again(job, at)
 		return nil
 	}
 	return err

@@ -20,7 +20,7 @@ func TestSteer_StopsEverMoreRarelyWhatNoHintLeads(t *testing.T) {
 	again := func(alloc string) {
 		t.Helper()
 		w.steers.note(job, time.Now())
-		w.steers.jobs[job].spent = nil // a minute later
+		w.steers.jobs[job].budget = budget{} // a minute later
 		w.attended(job, nomad)
 		_, stopped := nomad.told()
 		w.report(psg.Freed{Ask: psg.RequestID(stopped[len(stopped)-1]), State: psg.Released, At: start})

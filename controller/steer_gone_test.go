@@ -49,7 +49,7 @@ func TestSteer_LooksAgainAfterAStrayWhoseRoomWasTaken(t *testing.T) {
 	if _, stopped := nomad.told(); len(stopped) > 0 {
 		t.Fatalf("stopped %v without room for it", stopped)
 	}
-	if noted := w.steers.jobs[job]; noted.due.IsZero() || len(noted.spent) > 0 {
+	if noted := w.steers.jobs[job]; noted.due.IsZero() || noted.budget.full.After(time.Now()) {
 		t.Errorf("%+v; want it looked at again, and nothing spent", noted)
 	}
 }

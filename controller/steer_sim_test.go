@@ -218,7 +218,7 @@ func (s *sim) hurry() {
 	defer s.steers.mu.Unlock()
 	clear(s.steers.emptied)
 	for _, job := range s.steers.jobs {
-		job.still, job.spent = time.Time{}, nil
+		job.still, job.budget = time.Time{}, budget{}
 	}
 }
 

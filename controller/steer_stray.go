@@ -46,8 +46,8 @@ func (c *Controller) guide(ctx context.Context, job psg.JobID, strays []psg.AskS
 	if err := c.mayRegister(job)(); err != nil {
 		return err
 	}
-	if !c.steers.spend(job, time.Now()) {
-		return fmt.Errorf("%d changes of the job within %v: %w", maxStages, stageEvery, psg.ErrBusy)
+	if err := c.spend(job, time.Now()); err != nil {
+		return err
 	}
 	if c.shuns(job, strays) {
 		c.steers.refund(job)

@@ -167,18 +167,11 @@ func TestSteer_DoesNotLoopWhenNomadPutsItBackEachTime(t *testing.T) {
 			again = tries <= maxStages
 			w.report(psg.WorkloadChanged{Workload: web}, psg.Asked{Ask: gate(web, fmt.Sprint("w", tries), "n1")})
 		}
-		return !again && w.steers.failing(web.ID.JobID())
+		return !again && w.steers.spentAll(web.ID.JobID())
 	})
 	if _, stopped := nomad.told(); len(stopped) != maxStages {
 		t.Errorf("stopped %v, want %d stages and no more", stopped, maxStages)
 	}
-}
-
-// failing reports whether a job waits after a failure.
-func (s *steers) failing(id psg.JobID) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.jobs[id] != nil && s.jobs[id].failed > 0
 }
 
 func TestSteer_TouchesNothingOnceAnotherLeads(t *testing.T) {

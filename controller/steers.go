@@ -39,7 +39,7 @@ type steerJob struct {
 	due    time.Time // zero means nothing to do
 	first  time.Time // of the news that it has yet to be attended to for
 	failed time.Duration
-	spent  []time.Time   // of the last changes, oldest first; at most maxStages
+	budget budget
 	gone   []psg.NodeID  // nodes it may be hinted to in vain: lost, or of moves that were given up
 	lost   time.Time     // when the last of them was
 	rest   time.Duration // how long its instances do not move after a move was given up
@@ -199,7 +199,7 @@ func (s *steers) due(now time.Time) []psg.JobID {
 
 // idle reports whether there is nothing to do for a job, nor to know of it.
 func (j *steerJob) idle(now time.Time) bool {
-	return j.due.IsZero() && len(j.recent(now)) == 0 && len(j.gone) == 0 && j.still.Add(restMax).Before(now) && j.forgotten(now) &&
+	return j.due.IsZero() && j.budget.full.Before(now) && len(j.gone) == 0 && j.still.Add(restMax).Before(now) && j.forgotten(now) &&
 		(j.blind == nil || now.Sub(j.blind.last) > 2*blindMax)
 }
 
@@ -220,28 +220,6 @@ func (s *steers) done(id psg.JobID, now time.Time, err error) {
 	}
 }
 
-// recent are the changes of the job that still count.
-func (j *steerJob) recent(now time.Time) []time.Time {
-	j.spent = slices.DeleteFunc(j.spent, func(at time.Time) bool { return now.Sub(at) >= maxStages*stageEvery })
-	return j.spent
-}
-
-// spend reports whether a job may be changed once more, and counts it: three
-// times at once, and once a minute in the long run.
-func (s *steers) spend(id psg.JobID, now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	job := s.jobs[id]
-	if job == nil {
-		return false
-	}
-	if len(job.recent(now)) >= maxStages {
-		return false
-	}
-	job.spent = append(job.spent, now)
-	return true
-}
-
 // again has a job looked at once more then, if not before, whether or not there is
 // news of it.
 func (s *steers) again(id psg.JobID, at time.Time) {
@@ -250,15 +228,6 @@ func (s *steers) again(id psg.JobID, at time.Time) {
 	if job := s.jobs[id]; job != nil && (job.due.IsZero() || at.Before(job.due)) {
 		job.due = at
 		signal(s.news)
-	}
-}
-
-// refund takes back what was spent on a change that was not made.
-func (s *steers) refund(id psg.JobID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if job := s.jobs[id]; job != nil && len(job.spent) > 0 {
-		job.spent = job.spent[:len(job.spent)-1]
 	}
 }
 
