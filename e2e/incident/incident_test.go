@@ -322,7 +322,7 @@ func TestIncidents(t *testing.T) {
 			b.calibrate(kind)
 		}
 		for block := range *incidents {
-			all = append(all, b.block(block)...)
+			all = append(all, b.block(*first+block)...)
 		}
 	}
 	if err := report(os.Stdout, all); err != nil {

@@ -13,6 +13,7 @@ import (
 
 var (
 	incidents = flag.Int("incidents", 0, "incidents per kind and arm to measure; 0 measures none")
+	first     = flag.Int("first", 0, "the first block to measure, for a run in parts")
 	arms      = flag.String("arms", "baseline,equal,psg", "arms to measure, by comma")
 	kinds     = flag.String("kinds", "cpu,memory,io", "kinds of incident to measure, by comma")
 	whole     = flag.Int("whole", 5, "blocks for one in which PSG's arm is followed for the minute that the antagonist's work is counted over; 0: none is")
