@@ -3,16 +3,14 @@ package shim
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"strings"
-	"time"
+	"sync/atomic"
 
 	"github.com/psgrid/psg"
 )
@@ -58,6 +56,7 @@ type Proxy struct {
 	planner Planner
 	scope   *scope
 	pass    *httputil.ReverseProxy
+	bodies  atomic.Int64 // bytes of those that are held: see counted
 }
 
 // NewProxy returns a Proxy, which is an http.Handler.
@@ -134,41 +133,6 @@ func (p *Proxy) job(w http.ResponseWriter, r *http.Request, path string) {
 		return
 	}
 	p.register(w, r, path)
-}
-
-// bodyWithin is how long a request may take to come that is read whole.
-const bodyWithin = 2 * time.Minute
-
-// readBody reads a request whole, or answers it. One that is too large for that
-// passes if its namespace is none of PSG's, whatever is in it.
-func (p *Proxy) readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
-	wait := http.NewResponseController(w)
-	_ = wait.SetReadDeadline(time.Now().Add(bodyWithin)) // what is no connection has none
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxInput+1))
-	_ = wait.SetReadDeadline(time.Time{})
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		http.Error(w, fmt.Sprintf("psg: read request: it did not come within %s", bodyWithin), http.StatusRequestTimeout)
-		return nil, false
-	case err != nil:
-		http.Error(w, fmt.Sprintf("psg: read request: %v", err), http.StatusBadRequest)
-		return nil, false
-	case len(body) <= maxInput:
-		return body, true
-	}
-	if namespace := r.URL.Query().Get("namespace"); namespace != "" {
-		if places, err := p.scope.holds(r.Context(), namespace); err == nil && !places {
-			out := r.Clone(r.Context())
-			out.Body = struct {
-				io.Reader
-				io.Closer
-			}{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
-			p.pass.ServeHTTP(w, out)
-			return nil, false
-		}
-	}
-	http.Error(w, fmt.Sprintf("psg: read request: it is too large: more than %d bytes", maxInput), http.StatusRequestEntityTooLarge)
-	return nil, false
 }
 
 // forward sends a request on with another body.
