@@ -51,7 +51,7 @@ type Refused struct {
 type Placed struct{ Placement Placement }
 
 // Moved says that a placement went on to another state that holds the same
-// room: Steered, Running, Moving. A reason, if given, is news of its own.
+// room: Steered, Running, Moving, Ending. A reason, if given, is news of its own.
 type Moved struct {
 	Ask    RequestID
 	State  State

@@ -9,7 +9,7 @@ import "time"
 //	    │  └─────────────┘
 //	    ├──▶ queued ──▶ reserved ──▶ steered ──▶ gated ─┐
 //	    └───────────────────────────────────────────────┴─▶ granted ─▶ running
-//	running ─▶ moving ─▶ granted         any ─▶ released         running ─▶ lost
+//	running ─▶ moving ─▶ granted         any ─▶ ending ─▶ released         running ─▶ lost
 type State string
 
 // The states.
@@ -24,6 +24,7 @@ const (
 	Granted   State = "granted"   // told to start
 	Running   State = "running"   // seen running
 	Moving    State = "moving"    // destination reserved, source still running
+	Ending    State = "ending"    // the orchestrator stops it; its tasks may run yet
 	Lost      State = "lost"      // its node is down
 	Released  State = "released"  // over; holds nothing
 )
@@ -31,11 +32,15 @@ const (
 // Holds reports whether an ask in this state holds capacity on its node.
 func (s State) Holds() bool {
 	switch s {
-	case Reserved, Steered, Granted, Running, Moving:
+	case Reserved, Steered, Granted, Running, Moving, Ending:
 		return true
 	}
 	return false
 }
+
+// Leaves reports whether an ask in this state is about to end where it is, for
+// another in its place if one is still wanted.
+func (s State) Leaves() bool { return s == Moving || s == Ending }
 
 // Ask is one instance of a workload that wants a place.
 type Ask struct {

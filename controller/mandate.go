@@ -105,7 +105,7 @@ func (a *Agents) charges(ctx context.Context, view *psg.Snapshot, now time.Time)
 	seen := map[psg.WorkloadID]judged{}
 	for p := range view.Placements.All() {
 		w := view.Workload(p.Ask.Workload)
-		if w == nil || p.Ask.Alloc == "" || p.State != psg.Running && p.State != psg.Granted && p.State != psg.Moving {
+		if w == nil || p.Ask.Alloc == "" || p.State != psg.Running && p.State != psg.Granted && !p.State.Leaves() {
 			continue
 		}
 		said, known := seen[w.ID]

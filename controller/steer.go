@@ -192,7 +192,7 @@ func hints(workloads []psg.Workload, asks []psg.AskStatus) map[string]psg.Hint {
 		w := &workloads[i]
 		hint := psg.Hint{}
 		for _, status := range asks {
-			if status.Ask.Workload == w.ID && status.Placement != nil && status.State != psg.Moving {
+			if status.Ask.Workload == w.ID && status.Placement != nil && !status.State.Leaves() {
 				hint[status.Placement.Node]++
 			}
 		}

@@ -143,6 +143,33 @@ func TestSpares_CountsASourceThatEndsWhileItsSuccessorStarts(t *testing.T) {
 	}
 }
 
+// A drain, or whoever stops an allocation, takes what may be down as a move does, and
+// its successor need not come where it was.
+func TestSpares_CountsWhatNomadStops(t *testing.T) {
+	w, web := spread3(t)
+	w.report(psg.Moved{Ask: "w1", State: psg.Ending, Reason: "Nomad stops it", At: start})
+	w.cycle()
+	if w.spares(web.ID) {
+		t.Error("another may be down while w1 ends")
+	}
+	workloads, asks := w.job(web.ID.JobID())
+	if hint := hints(workloads, asks)["main"]; hint["n1"] != 2 {
+		t.Errorf("hinted %v, want the two that stay", hint)
+	}
+	if orders, err := w.rebalanced(&director{}, "n1"); err != nil || len(orders) > 0 {
+		t.Errorf("%+v, %v; want none moved meanwhile", orders, err)
+	}
+	w.report(psg.Freed{Ask: "w1", State: psg.Released, At: start})
+	if order := w.place(0, gate(web, "w4", "n2"))[0]; order.Kind != psg.Grant {
+		t.Fatalf("%+v", order)
+	}
+	w.report(psg.Moved{Ask: "w4", State: psg.Running, At: start})
+	w.cycle()
+	if !w.spares(web.ID) {
+		t.Error("none may be down although all three run")
+	}
+}
+
 // So it is for the hint of the next: it would draw the successor back.
 func TestRebalance_HintsNothingToWhereASourceEnds(t *testing.T) {
 	w, web := spread3(t)

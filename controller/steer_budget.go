@@ -98,7 +98,7 @@ func (c *Controller) noteEnd(d psg.Delta) {
 	default:
 		return
 	}
-	if workloads, asks := c.state.Job(id); len(workloads) > 0 || len(asks) > 0 {
+	if c.state.HasJob(id) {
 		return
 	}
 	c.steers.mu.Lock()

@@ -234,8 +234,8 @@ func (c *Controller) moving(ctx context.Context, source *psg.AskStatus, why stri
 	for {
 		if now, _ := c.Ask(source.Ask.ID); now.State == psg.Moving {
 			return nil
-		} else if now.Over() {
-			return fmt.Errorf("allocation %s has ended: %w", source.Ask.Alloc, psg.ErrBusy)
+		} else if now.Over() || now.State == psg.Ending {
+			return fmt.Errorf("allocation %s has ended, or is about to: %w", source.Ask.Alloc, psg.ErrBusy)
 		}
 		select {
 		case <-ctx.Done():

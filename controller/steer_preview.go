@@ -168,7 +168,7 @@ func (r *rehearsal) hints(workloads []psg.Workload) map[psg.WorkloadID]psg.Hint 
 	}
 	for p := range r.by.view.Placements.All() {
 		hint, wanted := of[p.Ask.Workload]
-		if !wanted || p.State == psg.Moving {
+		if !wanted || p.State.Leaves() {
 			continue
 		}
 		if hint == nil {

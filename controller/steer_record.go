@@ -68,7 +68,7 @@ func (c *Controller) resumeRecord(s *shift, asks []psg.AskStatus) {
 	for _, l := range s.legs {
 		for _, a := range asks {
 			switch {
-			case a.Ask.ID == l.source && a.State == psg.Moving && a.Since.Before(begun):
+			case a.Ask.ID == l.source && a.State.Leaves() && a.Since.Before(begun):
 				begun = a.Since
 			case a.Ask.ID == l.room && a.Ask.At.Before(begun):
 				begun = a.Ask.At

@@ -141,7 +141,7 @@ func resumed(workloads []psg.Workload, asks []psg.AskStatus, now time.Time) *shi
 			if status.Ask.Workload != w.ID || status.Ask.Alloc == "" || status.Placement == nil {
 				continue
 			}
-			if l := resumedLeg(status.Ask.ID, asks); status.State == psg.Moving || l.room != "" { // Nomad may yet see it running
+			if l := resumedLeg(status.Ask.ID, asks); status.State.Leaves() || l.room != "" { // Nomad may yet see it running
 				s.from = status.Placement.Node
 				s.legs = append(s.legs, l)
 			}

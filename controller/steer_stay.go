@@ -79,6 +79,8 @@ func (c *Controller) unsettled(p *psg.Placement) string {
 		return "it makes way for others"
 	case p.State == psg.Moving:
 		return "its move is under way"
+	case p.State == psg.Ending:
+		return "it is being stopped"
 	case p.State != psg.Running:
 		return fmt.Sprintf("it is %s: what does not run yet is not moved", p.State)
 	}

@@ -227,6 +227,9 @@ func (s *State) move(d psg.Moved, sequence uint64) error {
 	}
 	next := *status
 	next.Sequence, next.Reason = sequence, d.Reason
+	if status.State == psg.Moving && d.State == psg.Ending {
+		next.Reason = status.Reason // where it moves says more than that it is stopped for it
+	}
 	if status.State == d.State {
 		s.put(&next)
 		return nil
@@ -245,9 +248,13 @@ func (s *State) move(d psg.Moved, sequence uint64) error {
 
 // movedNews reports whether a move says something that is not known: seen again
 // without a reason, a state says nothing. Nor does it that what moves runs, as it does
-// until it has ended; that it moves no more has a reason.
+// until it has ended; that it moves no more has a reason. What the orchestrator stops
+// ends, whatever else it was meant to do.
 func movedNews(status *psg.AskStatus, d psg.Moved) bool {
-	if status.State == psg.Moving && d.State == psg.Running {
+	switch {
+	case status.State == psg.Ending:
+		return false
+	case status.State == psg.Moving && d.State == psg.Running:
 		return d.Reason != ""
 	}
 	return status.State != d.State || d.Reason != "" && status.Reason != d.Reason

@@ -53,6 +53,9 @@ func (s *State) Job(id psg.JobID) (workloads []psg.Workload, asks []psg.AskStatu
 	return workloads, asks
 }
 
+// HasJob reports whether there is anything of a job that Job would return.
+func (s *State) HasJob(id psg.JobID) bool { return s.jobs[id] != nil }
+
 // Workloads returns every workload, by ID.
 func (s *State) Workloads() []psg.Workload {
 	out := make([]psg.Workload, 0, len(s.workloads))

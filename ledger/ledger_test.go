@@ -459,5 +459,14 @@ func TestMoved_WhatMovesIsSeenRunningUntilItEnds(t *testing.T) {
 		t.Errorf("given up, it is %s", got.State)
 	}
 	fold(psg.Moved{Ask: "a", State: psg.Moving, Reason: "moves to n3"}, true)
+	fold(psg.Moved{Ask: "a", State: psg.Ending, Reason: "stopped"}, true)
+	for _, other := range []psg.State{psg.Running, psg.Moving, psg.Ending} {
+		fold(psg.Moved{Ask: "a", State: other}, false)
+	}
+	fold(psg.Moved{Ask: "a", State: psg.Running, Reason: "given up"}, false)
+	fold(psg.Moved{Ask: "a", State: psg.Ending, Reason: "stopped"}, false)
+	if got := s.Ask("a"); got.State != psg.Ending || got.Reason != "moves to n3" || got.Placement == nil {
+		t.Errorf("what is stopped is %s: %q, holds %v", got.State, got.Reason, got.Placement)
+	}
 	fold(psg.Freed{Ask: "a", State: psg.Released}, true)
 }

@@ -19,6 +19,7 @@ type allocation struct {
 	JobID              string
 	TaskGroup          string
 	NodeID             string
+	DesiredStatus      string
 	DesiredDescription string
 	ClientStatus       string
 	ClientDescription  string
@@ -51,6 +52,12 @@ func (a *allocation) over() bool {
 		return true
 	}
 	return false
+}
+
+// stops reports whether Nomad stops the allocation: its tasks have their kill_timeout
+// yet.
+func (a *allocation) stops() bool {
+	return a.DesiredStatus == api.AllocDesiredStatusStop || a.DesiredStatus == api.AllocDesiredStatusEvict
 }
 
 func (a *allocation) freed() psg.Freed {

@@ -141,11 +141,18 @@ func (v *view) newAlloc(a *allocation) []psg.Delta {
 	return append(deltas, psg.Placed{Placement: a.placement(*w)})
 }
 
-// moved says that a managed allocation runs. It repeats with every change that
-// Nomad reports, because the ask may have been granted after its tasks were
-// seen running: run mode waits for its grant within a task that Nomad counts as
-// started.
+// moved says that a managed allocation runs, or that Nomad stops it. It repeats with
+// every change that Nomad reports, because the ask may have been granted after its
+// tasks were seen running: run mode waits for its grant within a task that Nomad
+// counts as started.
 func (v *view) moved(a *allocation) []psg.Delta {
+	if a.stops() {
+		why := "Nomad stops it"
+		if a.DesiredDescription != "" {
+			why += ": " + a.DesiredDescription
+		}
+		return []psg.Delta{psg.Moved{Ask: psg.RequestID(a.ID), State: psg.Ending, Reason: why, At: time.Unix(0, a.ModifyTime).UTC()}}
+	}
 	if !a.running(v.group(a.job(), a.TaskGroup).mains) {
 		return nil
 	}

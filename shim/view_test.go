@@ -143,6 +143,22 @@ func TestView_ManagedAllocationMovesAndEnds(t *testing.T) {
 	}
 }
 
+func TestView_TellsThatNomadStopsAnAllocation(t *testing.T) {
+	v := newView("", slog.New(slog.DiscardHandler))
+	v.job(gatedJob(5))
+	check(t, "main runs", v.alloc(gatedAlloc(6, "running", "dead", "running")), "a1 running")
+	stopped := gatedAlloc(7, "running", "dead", "running")
+	stopped.DesiredStatus, stopped.DesiredDescription = api.AllocDesiredStatusStop, "alloc is being migrated"
+	told := v.alloc(stopped)
+	check(t, "stopped", told, "a1 ending")
+	if why := told[0].(psg.Moved).Reason; why != "Nomad stops it: alloc is being migrated" {
+		t.Errorf("the reason is %q", why)
+	}
+	ended := gatedAlloc(8, "complete", "dead", "dead")
+	ended.DesiredStatus = api.AllocDesiredStatusStop
+	check(t, "ended", v.alloc(ended), "a1 released: complete")
+}
+
 func TestView_EndedAllocationIsToldOnceAfterAList(t *testing.T) {
 	v := newView("", slog.New(slog.DiscardHandler))
 	v.job(gatedJob(5))

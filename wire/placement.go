@@ -18,6 +18,7 @@ var states = enum[psg.State, psgv1.State]{
 	psgv1.State_STATE_MOVING:    psg.Moving,
 	psgv1.State_STATE_LOST:      psg.Lost,
 	psgv1.State_STATE_RELEASED:  psg.Released,
+	psgv1.State_STATE_ENDING:    psg.Ending,
 }
 
 func putAsk(c *coder, a psg.Ask) *psgv1.Ask {

@@ -52,6 +52,8 @@ const (
 	State_STATE_LOST State = 11
 	// Over; holds nothing.
 	State_STATE_RELEASED State = 12
+	// The orchestrator stops it; its tasks may run yet.
+	State_STATE_ENDING State = 13
 )
 
 // Enum value maps for State.
@@ -70,6 +72,7 @@ var (
 		10: "STATE_MOVING",
 		11: "STATE_LOST",
 		12: "STATE_RELEASED",
+		13: "STATE_ENDING",
 	}
 	State_value = map[string]int32{
 		"STATE_UNSPECIFIED": 0,
@@ -85,6 +88,7 @@ var (
 		"STATE_MOVING":      10,
 		"STATE_LOST":        11,
 		"STATE_RELEASED":    12,
+		"STATE_ENDING":      13,
 	}
 )
 
@@ -1210,7 +1214,7 @@ const file_psg_v1_placement_proto_rawDesc = "" +
 	"\bdeadline\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationR\bdeadline\x12)\n" +
 	"\arefusal\x18\v \x01(\v2\x0f.psg.v1.RefusalR\arefusal\x12)\n" +
-	"\amandate\x18\f \x01(\v2\x0f.psg.v1.MandateR\amandate*\x80\x02\n" +
+	"\amandate\x18\f \x01(\v2\x0f.psg.v1.MandateR\amandate*\x92\x02\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fSTATE_SUBMITTED\x10\x01\x12\x10\n" +
@@ -1226,7 +1230,8 @@ const file_psg_v1_placement_proto_rawDesc = "" +
 	"\x12\x0e\n" +
 	"\n" +
 	"STATE_LOST\x10\v\x12\x12\n" +
-	"\x0eSTATE_RELEASED\x10\f*\x85\x01\n" +
+	"\x0eSTATE_RELEASED\x10\f\x12\x10\n" +
+	"\fSTATE_ENDING\x10\r*\x85\x01\n" +
 	"\n" +
 	"RemedyKind\x12\x1b\n" +
 	"\x17REMEDY_KIND_UNSPECIFIED\x10\x00\x12\x18\n" +
