@@ -244,7 +244,15 @@ func (o *Orders) heal(act heal.Act) {
 		r.Until = time.Time{}
 	}
 	r.At = time.Now()
+	o.healer.done(act.Alloc, r.At)
 	o.tell(r)
+}
+
+// done says that a hold was carried out, or could not be.
+func (h *healer) done(alloc psg.AllocID, at time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.detector.Done(alloc, at)
 }
 
 // limit is an allocation's floor, in what it is to be held in and of CPU, and the

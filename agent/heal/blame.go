@@ -167,10 +167,10 @@ func (d *Detector) mayHold(s *state) bool {
 // arrest puts an allocation on trial.
 func (d *Detector) arrest(s *state, victim psg.AllocID) {
 	s.hold = s.growing(firstHold, maxHold)
-	try := trial
+	s.trial = trial
 	if probe := d.charges[victim].Probe; probe != nil {
-		try = max(try, 2*moods*probe.Interval)
+		s.trial = max(s.trial, 2*moods*probe.Interval)
 	}
-	s.phase, s.until, s.victim = onTrial, d.at.Add(try), victim
+	s.phase, s.until, s.victim = onTrial, d.at.Add(carryOut+s.trial), victim // see Done
 	s.held, d.holds = append(s.held, d.at), append(d.holds, d.at)
 }

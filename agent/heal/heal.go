@@ -80,7 +80,8 @@ const (
 	firstHold = 15 * time.Second
 	longer    = 4 // times as long, when it is blamed again within Span
 	maxHold   = 5 * time.Minute
-	trial     = 3 * time.Second  // to show that a hold helps; longer for slow probes
+	trial     = 3 * time.Second  // for a hold to show that it helps; longer for slow probes
+	carryOut  = 10 * time.Second // until a hold is in force, at most, before its trial begins
 	pardon    = 30 * time.Second // after a hold that did not help; longer each time, as holds are
 	absence   = 2 * time.Second  // after which an allocation counts as gone
 	calmDown  = 30 * time.Second // that the node stays noisy after all is well
@@ -135,6 +136,14 @@ func (d *Detector) Observe(r Reading) []Act {
 	}
 	slices.SortStableFunc(acts, func(a, b Act) int { return cmp.Compare(a.Alloc, b.Alloc) })
 	return acts
+}
+
+// Done says that a hold is in force since then, or that it could not be carried out:
+// its trial begins now, not when it was decided. A busy node may take seconds.
+func (d *Detector) Done(id psg.AllocID, at time.Time) {
+	if s := d.known[id]; s != nil && s.phase == onTrial && at.Add(s.trial).Before(s.until) {
+		s.until = at.Add(s.trial)
+	}
 }
 
 // Noisy reports whether the node is one to keep away from: somebody suffers by

@@ -25,6 +25,7 @@ type node struct {
 	steal    float64
 	pressure Amounts
 	latency  time.Duration
+	slow     bool // holds are not in force as soon as they are decided
 	allocs   map[psg.AllocID]*Alloc
 	acts     []Act
 }
@@ -71,7 +72,12 @@ func (n *node) run(for_ time.Duration) []Act {
 			}
 			r.Allocs = append(r.Allocs, *a)
 		}
-		n.acts = append(n.acts, n.d.Observe(r)...)
+		for _, act := range n.d.Observe(r) {
+			n.acts = append(n.acts, act)
+			if act.Hold && !n.slow {
+				n.d.Done(act.Alloc, n.now)
+			}
+		}
 	}
 	return n.acts
 }
@@ -189,6 +195,37 @@ func TestTrial_ThatDoesNotHelpIsUndoneAndNotSoonRepeated(t *testing.T) {
 	n.one("batch", false)
 	n.run(longer*pardon - 2*trial)
 	n.none("while it is pardoned for longer")
+}
+
+// TestTrial_BeginsWhenTheHoldIsInForce: a busy node took four seconds for one, and its
+// trial was over by then.
+func TestTrial_BeginsWhenTheHoldIsInForce(t *testing.T) {
+	n := quietNode(t)
+	n.slow = true
+	n.allocs["batch"].Use, n.latency = Amounts{1.8, 10, 0}, ill
+	n.run(time.Second)
+	n.one("batch", true)
+	n.run(trial + time.Second)
+	n.none("before it is in force")
+	n.d.Done("batch", n.now)
+	n.run(trial - (moods+2)*step)
+	n.none("while it is on trial")
+	n.latency = well
+	n.run(moods * step)
+	n.none("since it helps")
+	n.latency = ill
+	n.run(firstHold - trial)
+	n.none("while it is held")
+}
+
+func TestTrial_EndsAlsoIfNothingIsHeardOfTheHold(t *testing.T) {
+	n := quietNode(t)
+	n.slow = true
+	n.allocs["batch"].Use, n.latency = Amounts{1.8, 10, 0}, ill
+	n.run(time.Second)
+	n.one("batch", true)
+	n.run(carryOut + trial + step)
+	n.one("batch", false)
 }
 
 func TestTrial_OfTheNextSuspectWhenTheFirstDidNotHelp(t *testing.T) {

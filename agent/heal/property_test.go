@@ -70,6 +70,11 @@ func (h *hostile) amount(most float64) float64 {
 	return h.rng.Float64() * most
 }
 
+// around is a time about another.
+func (h *hostile) around(at time.Time) time.Time {
+	return at.Add(time.Duration(h.rng.Int64N(int64(20*time.Second))) - 5*time.Second)
+}
+
 func (h *hostile) reading() Reading {
 	h.now = h.now.Add(time.Duration(h.rng.Int64N(int64(900*time.Millisecond))) - 50*time.Millisecond)
 	r := Reading{At: h.now, Pressure: Amounts{h.amount(100), h.amount(100), h.amount(100)}}
@@ -134,6 +139,9 @@ func TestObserve_KeepsItsPromisesWhateverItReads(t *testing.T) {
 			for _, act := range acts {
 				if act.Hold {
 					holds++
+					if h.rng.IntN(3) > 0 {
+						d.Done(act.Alloc, h.around(r.At))
+					}
 				}
 			}
 			p.check(r.At, acts)

@@ -56,6 +56,7 @@ type state struct {
 
 	phase  phase
 	until  time.Time     // of a trial, hold or pardon
+	trial  time.Duration // that the last one takes
 	hold   time.Duration // of the last one
 	held   []time.Time   // when it was held, in the last Span
 	victim psg.AllocID   // for whom

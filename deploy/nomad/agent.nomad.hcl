@@ -28,6 +28,12 @@ variable "heal" {
   default     = "report"
 }
 
+variable "state_dir" {
+  type        = string
+  description = "Where the journal of what is held back is; empty for /run/psg-agent/NODE, in memory. It has to outlast the allocation."
+  default     = ""
+}
+
 job "psg-agent" {
   namespace   = var.namespace
   datacenters = var.datacenters
@@ -50,12 +56,11 @@ job "psg-agent" {
 
       config {
         command = var.command
-        args = [
+        args = concat([
           "-node", "${node.unique.id}",
           "-nats", "${PSG_NATS}",
           "-heal", var.heal,
-          "-state-dir", "${NOMAD_TASK_DIR}/state",
-        ]
+        ], var.state_dir != "" ? ["-state-dir", var.state_dir] : [])
       }
 
       template {

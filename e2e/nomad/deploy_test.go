@@ -48,7 +48,7 @@ func TestDeploy_PSGRunsOnTheNomadThatItPlacesFor(t *testing.T) {
 	ports := fmt.Sprintf("ports={grpc=%s, http=%s, nats=%s}", port(g.controller.GRPC), port(g.controller.REST), port(g.busURL))
 	deploy("controller", "node=client0", "command="+programs.PSG, "bundle="+bundle, "data_dir="+filepath.Join(g.dir, "ledger"), "nomad_address="+g.address, ports)
 	g.until(60*time.Second, "the controller knows the nodes", func() bool { return g.knows(func(n psg.Node) bool { return n.Ready }) })
-	deploy("agent", "command="+agent)
+	deploy("agent", "command="+agent, "state_dir=${NOMAD_TASK_DIR}/state") // nothing is left in /run
 	g.until(60*time.Second, "each node's agent measures it", func() bool { return g.knows(func(n psg.Node) bool { return n.Telemetry != nil }) })
 	g.register(gated("web", 2, classB()))
 	g.settled("web", 2)
