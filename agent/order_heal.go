@@ -152,6 +152,9 @@ func (h *healer) look(now time.Time, c *Collector) (noisy bool) {
 		case h.acts <- act:
 		default: // a hold that is not let go ends with its lease
 			h.log.Error("not done: too much is to be done already", "alloc", act.Alloc, "hold", act.Hold)
+			if act.Hold {
+				h.detector.Failed(act.Alloc)
+			}
 		}
 	}
 	return h.detector.Noisy()
@@ -244,15 +247,19 @@ func (o *Orders) heal(act heal.Act) {
 		r.Until = time.Time{}
 	}
 	r.At = time.Now()
-	o.healer.done(act.Alloc, r.At)
+	o.healer.carriedOut(act.Alloc, r.At, r.State != psg.ReportFailed)
 	o.tell(r)
 }
 
-// done says that a hold was carried out, or could not be.
-func (h *healer) done(alloc psg.AllocID, at time.Time) {
+// carriedOut says what has come of a hold. One that is only reported counts as done.
+func (h *healer) carriedOut(alloc psg.AllocID, at time.Time, done bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.detector.Done(alloc, at)
+	if done {
+		h.detector.Done(alloc, at)
+	} else {
+		h.detector.Failed(alloc)
+	}
 }
 
 // limit is an allocation's floor, in what it is to be held in and of CPU, and the

@@ -28,6 +28,10 @@ func (c *Controller) recount(d psg.Delta) {
 		}
 	case psg.WorkloadGone:
 		c.uncounted[d.Workload] = true
+	case psg.Moved:
+		if status := c.state.Ask(d.Ask); d.State == psg.Ending && status != nil && c.held[status.Ask.Workload] {
+			c.uncounted[status.Ask.Workload] = true
+		}
 	case psg.Freed:
 		status := c.state.Ask(d.Ask)
 		if status != nil && (c.held[status.Ask.Workload] || strings.HasPrefix(string(d.Ask), planPrefix)) {
@@ -80,6 +84,7 @@ func (c *Controller) fill(w *psg.Workload, asks []psg.AskStatus, now time.Time) 
 	if !startsByAsking(w) {
 		return nil
 	}
+	asks = slices.DeleteFunc(asks, func(s psg.AskStatus) bool { return s.State == psg.Ending })
 	missing := w.Count - len(asks)
 	if missing <= 0 {
 		return free(asks, -missing, "its workload wants fewer instances", now)
@@ -135,7 +140,7 @@ func releasable(workloads []psg.Workload, asks []psg.AskStatus) bool {
 		held = true
 		room := 0
 		for _, status := range asks {
-			if status.Ask.Workload == w.ID && status.Placement != nil && !status.Placement.Waits() {
+			if status.Ask.Workload == w.ID && status.Placement != nil && !status.Placement.Waits() && status.State != psg.Ending {
 				room++
 			}
 		}

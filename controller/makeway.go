@@ -72,7 +72,7 @@ func (c *Controller) stopVictims(ctx context.Context, to Stopper, stopped map[ps
 	}
 	var errs []error
 	for _, order := range orders {
-		if time.Since(due[order.Ask]) < stopWithin || !c.inWay(order.Ask) {
+		if time.Since(due[order.Ask]) < stopWithin || !c.inWay(order.Ask) || c.ending(order.Ask) {
 			continue
 		}
 		if err := c.mustLead(); err != nil {
@@ -89,6 +89,12 @@ func (c *Controller) stopVictims(ctx context.Context, to Stopper, stopped map[ps
 		c.config.Log.Info("preempted", "alloc", order.Alloc, "workload", order.Workload, "node", order.Node)
 	}
 	return errors.Join(errs...)
+}
+
+// ending reports whether the orchestrator stops an allocation already.
+func (c *Controller) ending(id psg.RequestID) bool {
+	status, _ := c.Ask(id)
+	return status.State == psg.Ending
 }
 
 func (c *Controller) inWay(victim psg.RequestID) (claimed bool) {

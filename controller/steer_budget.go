@@ -45,22 +45,28 @@ func (b *budget) refund() { b.full = b.full.Add(-stageEvery) }
 // spend takes one of the changes that a job has left: errSpent if it has none, of
 // which it is said once until when.
 func (c *Controller) spend(job psg.JobID, now time.Time) error {
-	s := c.steers
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	known := s.jobs[job]
-	if known == nil {
-		return fmt.Errorf("job %q is not attended to: %w", job.Job, psg.ErrBusy)
-	}
-	if known.budget.spend(now) {
+	spent, next, tell := c.steers.spend(job, now)
+	if spent {
 		return nil
 	}
-	if next := known.budget.next(); known.budget.told.Before(next) {
-		known.budget.told = next
+	if tell {
 		c.config.Log.Warn("changes of the job follow each other too closely: the next has to wait",
 			"namespace", job.Namespace, "job", job.Job, "until", next)
 	}
 	return fmt.Errorf("change job %q: %w", job.Job, errSpent)
+}
+
+func (s *steers) spend(id psg.JobID, now time.Time) (spent bool, next time.Time, tell bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	job := s.jobs[id]
+	if job == nil || job.budget.spend(now) {
+		return job != nil, now, false
+	}
+	next = job.budget.next()
+	tell = job.budget.told.Before(next)
+	job.budget.told = next
+	return false, next, tell
 }
 
 // refund takes back what was spent on a change that was not made.
@@ -82,25 +88,14 @@ func (s *steers) mayChangeAt(id psg.JobID) time.Time {
 	return time.Time{}
 }
 
-// noteEnd forgets how often a job was changed that has ended, with its definition and
-// its instances, whichever went first: another may be registered by its name.
+// noteEnd forgets how often a job was changed that is wanted no more, whatever of it
+// has yet to end: another may be registered by its name.
 func (c *Controller) noteEnd(d psg.Delta) {
-	var id psg.JobID
-	switch d := d.(type) {
-	case psg.WorkloadGone:
-		id = d.Workload.JobID()
-	case psg.Freed:
-		status := c.state.Ask(d.Ask)
-		if status == nil {
-			return
-		}
-		id = status.Ask.Workload.JobID()
-	default:
+	gone, ends := d.(psg.WorkloadGone)
+	if !ends || c.state.Wanted(gone.Workload.JobID()) {
 		return
 	}
-	if c.state.HasJob(id) {
-		return
-	}
+	id := gone.Workload.JobID()
 	c.steers.mu.Lock()
 	defer c.steers.mu.Unlock()
 	if job := c.steers.jobs[id]; job != nil {

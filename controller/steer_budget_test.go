@@ -55,28 +55,30 @@ func TestSteer_LooksAgainWhenTheNextChangeMayBeMade(t *testing.T) {
 }
 
 // Three changes of a job in a row delayed the first of one that was registered by its
-// name once it was purged.
+// name once it was purged, also while the allocations of the old one were still ending.
 func TestSteer_WhatIsRegisteredByTheNameOfAJobThatEndedHasChangesOfItsOwn(t *testing.T) {
 	web := workload("web", "service", 1024)
 	job := web.ID.JobID()
-	ends := []psg.Delta{psg.Freed{Ask: "w", State: psg.Released, At: start}, psg.WorkloadGone{Workload: web.ID}}
-	for _, first := range []int{0, 1} {
+	for name, ends := range map[string][]psg.Delta{
+		"purged while it runs": {psg.WorkloadGone{Workload: web.ID}, psg.WorkloadChanged{Workload: web}},
+		"purged once it ended": {psg.Freed{Ask: "w", State: psg.Released, At: start}, psg.WorkloadGone{Workload: web.ID}},
+	} {
 		w := strayOn(t)
 		w.steers.open(&director{})
 		w.steers.note(job, time.Now())
 		for w.spend(job, time.Now()) == nil {
 		}
-		for _, d := range []psg.Delta{psg.WorkloadChanged{Workload: web}, ends[first]} {
+		w.report(psg.WorkloadChanged{Workload: web})
+		w.cycle()
+		if err := w.spend(job, time.Now()); !errors.Is(err, errSpent) || !errors.Is(err, psg.ErrBusy) {
+			t.Fatalf("%v, want errSpent: it is the same job", err)
+		}
+		for _, d := range ends {
 			w.report(d)
 			w.cycle()
-			if err := w.spend(job, time.Now()); !errors.Is(err, errSpent) || !errors.Is(err, psg.ErrBusy) {
-				t.Fatalf("after %T: %v, want errSpent: it is the same job", d, err)
-			}
 		}
-		w.report(ends[1-first])
-		w.cycle()
 		if err := w.spend(job, time.Now()); err != nil {
-			t.Errorf("after %T: %v", ends[1-first], err)
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -111,7 +111,7 @@ func (c *Controller) lacking(job psg.JobID) (lacking bool) {
 		for i := range workloads {
 			placed := 0
 			for _, status := range asks {
-				if status.Ask.Workload == workloads[i].ID && status.Placement != nil {
+				if status.Ask.Workload == workloads[i].ID && status.Placement != nil && status.State != psg.Ending {
 					placed++
 				}
 			}

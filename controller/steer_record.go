@@ -217,7 +217,7 @@ func (c *Controller) ended(r *record, now time.Time) (ended []psg.Move) {
 		case m.GivenUp != "":
 		case took >= recordFor:
 			m.GivenUp = "its end was not seen"
-		case took >= stoppedFor && !m.Shift && !source.Over():
+		case took >= stoppedFor && !m.Shift && !source.Over() && source.State != psg.Ending:
 			m.GivenUp = "it was stopped, and runs on"
 		}
 		next := successor(&m, r.before, asks)

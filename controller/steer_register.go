@@ -117,13 +117,13 @@ func draft(w psg.Workload, known *psg.Workload) (psg.Workload, bool) {
 }
 
 // standingOf returns a workload as it is known, and how many of its instances
-// have a place or an allocation.
+// have a place or an allocation, and are not about to end.
 func (c *Controller) standingOf(id psg.WorkloadID) (known *psg.Workload, live int) {
 	c.view(func(s *ledger.State) {
 		known = s.Workload(id)
 		_, asks := s.Job(id.JobID())
 		for _, status := range asks {
-			if status.Ask.Workload == id {
+			if status.Ask.Workload == id && status.State != psg.Ending {
 				live++
 			}
 		}

@@ -129,7 +129,8 @@ func healthyWithin(w *psg.Workload) time.Duration {
 	return min(w.Update.HealthyDeadline, maxHealthy) + w.Update.MinHealthy + shiftWithin
 }
 
-// resumed is the shift of a job that an earlier leader has begun.
+// resumed is the shift of a job that an earlier leader has begun. Of what Nomad stops
+// already, that is a part of it which has its room yet, or leaves the same node.
 func resumed(workloads []psg.Workload, asks []psg.AskStatus, now time.Time) *shift {
 	for i := range workloads {
 		w := &workloads[i]
@@ -137,13 +138,23 @@ func resumed(workloads []psg.Workload, asks []psg.AskStatus, now time.Time) *shi
 			continue
 		}
 		s := &shift{workload: w.ID, until: now.Add(healthyWithin(w))}
+		var ending []psg.AskStatus
 		for _, status := range asks {
 			if status.Ask.Workload != w.ID || status.Ask.Alloc == "" || status.Placement == nil {
 				continue
 			}
-			if l := resumedLeg(status.Ask.ID, asks); status.State.Leaves() || l.room != "" { // Nomad may yet see it running
+			switch l := resumedLeg(status.Ask.ID, asks); {
+			case status.State == psg.Moving || l.room != "": // Nomad may yet see it running
 				s.from = status.Placement.Node
 				s.legs = append(s.legs, l)
+			case status.State == psg.Ending:
+				ending = append(ending, status)
+			}
+		}
+		for _, status := range ending {
+			if s.from == "" || s.from == status.Placement.Node {
+				s.from = status.Placement.Node
+				s.legs = append(s.legs, leg{source: status.Ask.ID})
 			}
 		}
 		return s
@@ -265,7 +276,7 @@ func kept(asks []psg.AskStatus, legs []leg) []psg.AskStatus {
 	}
 	out := slices.DeleteFunc(slices.Clone(asks), func(a psg.AskStatus) bool { return rooms[a.Ask.ID] })
 	for i := range out {
-		if sources[out[i].Ask.ID] {
+		if sources[out[i].Ask.ID] && out[i].State != psg.Ending {
 			out[i].State = psg.Running
 		}
 	}

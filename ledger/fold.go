@@ -227,15 +227,12 @@ func (s *State) move(d psg.Moved, sequence uint64) error {
 	}
 	next := *status
 	next.Sequence, next.Reason = sequence, d.Reason
-	if status.State == psg.Moving && d.State == psg.Ending {
-		next.Reason = status.Reason // where it moves says more than that it is stopped for it
+	if status.State == psg.Moving && d.State == psg.Ending { // of where and since when it moves there is no other account
+		next.Reason, d.At = status.Reason, status.Since
 	}
 	if status.State == d.State {
 		s.put(&next)
 		return nil
-	}
-	if status.Placement.Waits() && d.State != psg.Running {
-		return nil // it stays reserved until the others have made way
 	}
 	moved := *status.Placement
 	moved.Victims = nil
@@ -249,10 +246,11 @@ func (s *State) move(d psg.Moved, sequence uint64) error {
 // movedNews reports whether a move says something that is not known: seen again
 // without a reason, a state says nothing. Nor does it that what moves runs, as it does
 // until it has ended; that it moves no more has a reason. What the orchestrator stops
-// ends, whatever else it was meant to do.
+// ends, whatever else it was meant to do. What waits for others to make way stays
+// reserved until they have, or it runs.
 func movedNews(status *psg.AskStatus, d psg.Moved) bool {
 	switch {
-	case status.State == psg.Ending:
+	case status.State == psg.Ending, status.Placement.Waits() && d.State != psg.Running:
 		return false
 	case status.State == psg.Moving && d.State == psg.Running:
 		return d.Reason != ""

@@ -53,8 +53,11 @@ func (s *State) Job(id psg.JobID) (workloads []psg.Workload, asks []psg.AskStatu
 	return workloads, asks
 }
 
-// HasJob reports whether there is anything of a job that Job would return.
-func (s *State) HasJob(id psg.JobID) bool { return s.jobs[id] != nil }
+// Wanted reports whether a job has workloads.
+func (s *State) Wanted(id psg.JobID) bool {
+	entry := s.jobs[id]
+	return entry != nil && len(entry.workloads) > 0
+}
 
 // Workloads returns every workload, by ID.
 func (s *State) Workloads() []psg.Workload {

@@ -262,7 +262,10 @@ func (e *Engine) moved(d psg.Moved) {
 		e.unclaim(h)
 		h.placement.Victims = nil
 	}
-	h.placement.State, h.placement.Since = d.State, d.At
+	if h.placement.State != psg.Moving || d.State != psg.Ending {
+		h.placement.Since = d.At
+	}
+	h.placement.State = d.State
 }
 
 func (e *Engine) freed(id psg.RequestID) {

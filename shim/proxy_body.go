@@ -2,12 +2,12 @@ package shim
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -46,30 +46,45 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (c *counted) free() { c.held.Add(-c.took) }
+// atEnd does something once a reader has ended.
+type atEnd struct {
+	io.Reader
+	do func()
+}
 
-// readBody reads a request whole, or answers it. One that is too large for that
-// passes if its namespace is none of PSG's, whatever is in it.
-func (p *Proxy) readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+func (a *atEnd) Read(p []byte) (int, error) {
+	n, err := a.Reader.Read(p)
+	if err != nil {
+		a.do()
+	}
+	return n, err
+}
+
+// readBody reads a request whole, or answers it: then free is nil. Else free is to be
+// called once its body is needed no more. One that is too large to be read passes if
+// its namespace is none of PSG's, whatever is in it.
+func (p *Proxy) readBody(w http.ResponseWriter, r *http.Request) (body []byte, free func()) {
 	wait := http.NewResponseController(w)
 	_ = wait.SetReadDeadline(time.Now().Add(bodyWithin)) // what is no connection has none
 	whole := &counted{Reader: io.LimitReader(r.Body, maxInput+1), held: &p.bodies}
 	body, err := io.ReadAll(whole)
-	context.AfterFunc(r.Context(), whole.free) // when it is answered, or who sent it has left
+	free = sync.OnceFunc(func() { p.bodies.Add(-whole.took) })
 	_ = wait.SetReadDeadline(time.Time{})
+	if err == nil && len(body) <= maxInput {
+		return body, free
+	}
+	defer free()
 	switch {
 	case errors.Is(err, errCrowded):
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, fmt.Sprintf("psg: read request: %v, try again", err), http.StatusServiceUnavailable)
-		return nil, false
+		return nil, nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		http.Error(w, fmt.Sprintf("psg: read request: it did not come within %s", bodyWithin), http.StatusRequestTimeout)
-		return nil, false
+		return nil, nil
 	case err != nil:
 		http.Error(w, fmt.Sprintf("psg: read request: %v", err), http.StatusBadRequest)
-		return nil, false
-	case len(body) <= maxInput:
-		return body, true
+		return nil, nil
 	}
 	if namespace := r.URL.Query().Get("namespace"); namespace != "" {
 		if places, err := p.scope.holds(r.Context(), namespace); err == nil && !places {
@@ -77,11 +92,11 @@ func (p *Proxy) readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) 
 			out.Body = struct {
 				io.Reader
 				io.Closer
-			}{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
+			}{io.MultiReader(&atEnd{bytes.NewReader(body), free}, r.Body), r.Body}
 			p.pass.ServeHTTP(w, out)
-			return nil, false
+			return nil, nil
 		}
 	}
 	http.Error(w, fmt.Sprintf("psg: read request: it is too large: more than %d bytes", maxInput), http.StatusRequestEntityTooLarge)
-	return nil, false
+	return nil, nil
 }

@@ -13,13 +13,19 @@ import (
 	"github.com/psgrid/psg"
 )
 
-// open reads a registration of a job that PSG is to place, or else answers: what
-// is none of PSG's goes on as it came, whatever is in it.
-func (p *Proxy) open(w http.ResponseWriter, r *http.Request) *registration {
-	body, ok := p.readBody(w, r)
-	if !ok {
+// open reads a registration of a job that PSG is to place, to be freed once it is
+// answered, or else answers: what is none of PSG's goes on as it came, whatever is in
+// it.
+func (p *Proxy) open(w http.ResponseWriter, r *http.Request) (opened *registration) {
+	body, free := p.readBody(w, r)
+	if free == nil {
 		return nil
 	}
+	defer func() {
+		if opened == nil {
+			free()
+		}
+	}()
 	seen := outlined(body)
 	if !seen.managed() || p.abroad(r, &seen) {
 		p.forward(w, r, body)
@@ -42,7 +48,7 @@ func (p *Proxy) open(w http.ResponseWriter, r *http.Request) *registration {
 	}
 	reg, err := readRegistration(body, namespace)
 	if err == nil {
-		reg.sent, reg.outside = body, seen.asSent(namespace, nil)
+		reg.sent, reg.outside, reg.free = body, seen.asSent(namespace, nil), free
 		err = reg.meet(current)
 	}
 	if err != nil {
@@ -77,6 +83,7 @@ func (p *Proxy) register(w http.ResponseWriter, r *http.Request, _ string) {
 	if reg == nil {
 		return
 	}
+	defer reg.free()
 	kept := reg.unchanged()
 	request := psg.RequestID("")
 	var verdicts []psg.Verdict
@@ -156,6 +163,7 @@ func (p *Proxy) plan(w http.ResponseWriter, r *http.Request, _ string) {
 	if reg == nil {
 		return
 	}
+	defer reg.free()
 	verdicts, err := p.planner.Judge(r.Context(), reg.workloads)
 	if p.outside(verdicts) {
 		p.asSent(w, r, reg)
@@ -177,6 +185,7 @@ func (p *Proxy) validate(w http.ResponseWriter, r *http.Request) {
 	if reg == nil {
 		return
 	}
+	defer reg.free()
 	verdicts, err := p.planner.Judge(r.Context(), reg.workloads)
 	if p.outside(verdicts) {
 		p.asSent(w, r, reg)

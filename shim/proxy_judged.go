@@ -95,10 +95,11 @@ func (p *Proxy) force(w http.ResponseWriter, r *http.Request, id string) {
 // write on if it may. where reads from its body what Nomad takes from there of
 // the region and the namespace that it is for.
 func (p *Proxy) judged(w http.ResponseWriter, r *http.Request, id string, where func([]byte) outline, form becomes) {
-	body, ok := p.readBody(w, r)
-	if !ok {
+	body, free := p.readBody(w, r)
+	if free == nil {
 		return
 	}
+	defer free()
 	seen := where(body)
 	seen.Job = nil
 	one := judgedWrite{r, body, id, seen.namespace(r.URL.Query())}

@@ -22,6 +22,7 @@ import (
 type registration struct {
 	raw       map[string]any // the whole request
 	sent      []byte         // the same, as it came
+	free      func()         // what is counted of it
 	outside   string         // what is told where nothing is placed in its namespace
 	key       string         // of the job in it
 	draft     *draft         // the job as it is sent on

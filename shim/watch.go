@@ -59,8 +59,9 @@ func (c WatchConfig) withDefaults() WatchConfig {
 //   - NodeChanged and NodeGone;
 //   - WorkloadChanged and WorkloadGone of managed groups, those with a psg task
 //     or the hold constraint;
-//   - Moved to Running when a managed allocation's main tasks run, repeated with
-//     each later change of it, and Freed when it has ended;
+//   - Moved to Running when a managed allocation's main tasks run, and to Ending
+//     when Nomad stops it, repeated with each later change of it, and Freed when it
+//     has ended;
 //   - for an allocation that Nomad placed by itself, WorkloadChanged of a
 //     workload labelled ManagedLabel "false" and Placed of what it holds, then
 //     Freed, and WorkloadGone with the last one.

@@ -171,6 +171,7 @@ func (d *Detector) arrest(s *state, victim psg.AllocID) {
 	if probe := d.charges[victim].Probe; probe != nil {
 		s.trial = max(s.trial, 2*moods*probe.Interval)
 	}
-	s.phase, s.until, s.victim = onTrial, d.at.Add(carryOut+s.trial), victim // see Done
+	s.phase, s.until, s.victim = onTrial, d.at.Add(carryOut+s.trial), victim
+	s.inForce = false // see Done
 	s.held, d.holds = append(s.held, d.at), append(d.holds, d.at)
 }

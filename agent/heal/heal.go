@@ -138,11 +138,19 @@ func (d *Detector) Observe(r Reading) []Act {
 	return acts
 }
 
-// Done says that a hold is in force since then, or that it could not be carried out:
-// its trial begins now, not when it was decided. A busy node may take seconds.
+// Done says that a hold is in force since then: its trial begins now, not when it was
+// decided, since a busy node may take seconds.
 func (d *Detector) Done(id psg.AllocID, at time.Time) {
-	if s := d.known[id]; s != nil && s.phase == onTrial && at.Add(s.trial).Before(s.until) {
-		s.until = at.Add(s.trial)
+	if s := d.known[id]; s != nil && s.phase == onTrial && !s.inForce {
+		s.inForce, s.until = true, at.Add(s.trial)
+	}
+}
+
+// Failed says that a hold could not be carried out: it is tried again as late as one
+// that did not help.
+func (d *Detector) Failed(id psg.AllocID) {
+	if s := d.known[id]; s != nil && s.phase == onTrial {
+		s.phase, s.until = pardoned, d.at.Add(s.growing(pardon, Span))
 	}
 }
 
@@ -252,8 +260,11 @@ func (d *Detector) judge(sufferers []*state) []Act {
 		}
 		helped := !slices.ContainsFunc(sufferers, func(of *state) bool { return of.id == s.victim })
 		switch {
-		case helped:
+		case helped && s.inForce:
 			s.phase, s.until = held, d.at.Add(s.hold)
+		case helped:
+			s.phase = free
+			acts = append(acts, Act{Alloc: s.id, Why: fmt.Sprintf("%s was well before it was held", s.victim)})
 		case !d.at.Before(s.until):
 			s.phase, s.until = pardoned, d.at.Add(s.growing(pardon, Span))
 			acts = append(acts, Act{Alloc: s.id, Why: fmt.Sprintf("holding it did not help %s", s.victim)})

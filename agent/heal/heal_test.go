@@ -218,6 +218,32 @@ func TestTrial_BeginsWhenTheHoldIsInForce(t *testing.T) {
 	n.none("while it is held")
 }
 
+func TestTrial_CreditsNoHoldThatIsNotInForce(t *testing.T) {
+	n := quietNode(t)
+	n.slow = true
+	n.allocs["batch"].Use, n.latency = Amounts{1.8, 10, 0}, ill
+	n.run(time.Second)
+	n.one("batch", true)
+	n.latency = well
+	n.run(2 * moods * step)
+	if act := n.one("batch", false); !strings.Contains(act.Why, "well before it was held") {
+		t.Errorf("let go because %q", act.Why)
+	}
+}
+
+func TestTrial_OfAHoldThatFails(t *testing.T) {
+	n := quietNode(t)
+	n.slow = true
+	n.allocs["batch"].Use, n.latency = Amounts{1.8, 10, 0}, ill
+	n.run(time.Second)
+	n.one("batch", true)
+	n.d.Failed("batch")
+	n.run(pardon - 2*time.Second)
+	n.none("while it is pardoned")
+	n.run(4 * time.Second)
+	n.one("batch", true)
+}
+
 func TestTrial_EndsAlsoIfNothingIsHeardOfTheHold(t *testing.T) {
 	n := quietNode(t)
 	n.slow = true

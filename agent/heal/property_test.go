@@ -136,15 +136,20 @@ func TestObserve_KeepsItsPromisesWhateverItReads(t *testing.T) {
 			}
 			r := h.reading()
 			acts := d.Observe(r)
+			p.check(r.At, acts)
 			for _, act := range acts {
-				if act.Hold {
-					holds++
-					if h.rng.IntN(3) > 0 {
-						d.Done(act.Alloc, h.around(r.At))
-					}
+				if !act.Hold {
+					continue
+				}
+				holds++
+				switch h.rng.IntN(4) {
+				case 0, 1:
+					d.Done(act.Alloc, h.around(r.At))
+				case 2:
+					d.Failed(act.Alloc)
+					delete(p.held, act.Alloc)
 				}
 			}
-			p.check(r.At, acts)
 		}
 		d.Entrust(nil)
 		p.charges = nil

@@ -54,12 +54,13 @@ type state struct {
 	feltAt  time.Time
 	suffers bool
 
-	phase  phase
-	until  time.Time     // of a trial, hold or pardon
-	trial  time.Duration // that the last one takes
-	hold   time.Duration // of the last one
-	held   []time.Time   // when it was held, in the last Span
-	victim psg.AllocID   // for whom
+	phase   phase
+	until   time.Time     // of a trial, hold or pardon
+	trial   time.Duration // that the last one takes, once it is
+	inForce bool
+	hold    time.Duration // of the last one
+	held    []time.Time   // when it was held, in the last Span
+	victim  psg.AllocID   // for whom
 }
 
 // measure follows what an allocation uses.

@@ -29,7 +29,8 @@ func TestGate_MainTaskStartsOnlyAfterTheGrant(t *testing.T) {
 	if output, err := g.nomad.Run(t.Context(), "job", "stop", "-detach", "granted"); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
-	if got, want := states(), []psg.State{psg.Granted, psg.Running, psg.Released}; !slices.Equal(got, want) {
+	got := slices.DeleteFunc(states(), func(s psg.State) bool { return s == psg.Ending }) // which may be too short to be seen
+	if want := []psg.State{psg.Granted, psg.Running, psg.Released}; !slices.Equal(got, want) {
 		t.Errorf("the ledger showed %s, want %s", got, want)
 	}
 }
