@@ -48,6 +48,7 @@ type rig struct {
 	parent string
 	agents string // CPU group of the agent
 	dir    string
+	state  string // of the agent: in memory, as it is by default
 	nats   *server.Server
 	bus    *bus.Bus
 
@@ -66,7 +67,7 @@ func newRig(t *testing.T) *rig {
 			t.Skipf("SKIPPED: no control groups of version 1 here: %v", err)
 		}
 	}
-	r := &rig{T: t, parent: fmt.Sprintf("psg-incident-%d", os.Getpid()), dir: t.TempDir()}
+	r := &rig{T: t, parent: fmt.Sprintf("psg-incident-%d", os.Getpid()), dir: t.TempDir(), state: memoryDir(t)}
 	for _, c := range controllers {
 		r.makeGroup(filepath.Join(cgroups, c, r.parent))
 	}
@@ -85,6 +86,21 @@ func newRig(t *testing.T) *rig {
 	t.Cleanup(r.bus.Close)
 	r.listen()
 	return r
+}
+
+// memoryDir is a directory on no disk, until the test ends.
+func memoryDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "psg-incident-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 // part makes a CPU group for what belongs to the rig and is no task.
@@ -277,7 +293,7 @@ func (r *rig) startAgentAs(user uint32, args ...string) *agentProcess {
 	}
 	defer log.Close()
 	a.cmd = exec.Command("sh", append([]string{"-c", "echo $$ > " + r.agents + `/cgroup.procs; exec "$@"`, "sh", built.agent,
-		"-node", string(nodeID), "-nats", r.nats.ClientURL(), "-state-dir", filepath.Join(r.dir, "state"),
+		"-node", string(nodeID), "-nats", r.nats.ClientURL(), "-state-dir", r.state,
 	}, args...)...)
 	a.cmd.Stdout, a.cmd.Stderr = log, log
 	a.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
