@@ -197,14 +197,20 @@ func TestTrial_ThatDoesNotHelpIsUndoneAndNotSoonRepeated(t *testing.T) {
 	n.none("while it is pardoned for longer")
 }
 
-// TestTrial_BeginsWhenTheHoldIsInForce: a busy node took four seconds for one, and its
-// trial was over by then.
-func TestTrial_BeginsWhenTheHoldIsInForce(t *testing.T) {
+// slowNode has decided to hold batch, which is not in force yet.
+func slowNode(t *testing.T) *node {
 	n := quietNode(t)
 	n.slow = true
 	n.allocs["batch"].Use, n.latency = Amounts{1.8, 10, 0}, ill
 	n.run(time.Second)
 	n.one("batch", true)
+	return n
+}
+
+// TestTrial_BeginsWhenTheHoldIsInForce: a busy node took four seconds for one, and its
+// trial was over by then.
+func TestTrial_BeginsWhenTheHoldIsInForce(t *testing.T) {
+	n := slowNode(t)
 	n.run(trial + time.Second)
 	n.none("before it is in force")
 	n.d.Done("batch", n.now)
@@ -219,11 +225,7 @@ func TestTrial_BeginsWhenTheHoldIsInForce(t *testing.T) {
 }
 
 func TestTrial_CreditsNoHoldThatIsNotInForce(t *testing.T) {
-	n := quietNode(t)
-	n.slow = true
-	n.allocs["batch"].Use, n.latency = Amounts{1.8, 10, 0}, ill
-	n.run(time.Second)
-	n.one("batch", true)
+	n := slowNode(t)
 	n.latency = well
 	n.run(2 * moods * step)
 	if act := n.one("batch", false); !strings.Contains(act.Why, "well before it was held") {
@@ -232,11 +234,7 @@ func TestTrial_CreditsNoHoldThatIsNotInForce(t *testing.T) {
 }
 
 func TestTrial_OfAHoldThatFails(t *testing.T) {
-	n := quietNode(t)
-	n.slow = true
-	n.allocs["batch"].Use, n.latency = Amounts{1.8, 10, 0}, ill
-	n.run(time.Second)
-	n.one("batch", true)
+	n := slowNode(t)
 	n.d.Failed("batch")
 	n.run(pardon - 2*time.Second)
 	n.none("while it is pardoned")
@@ -245,11 +243,7 @@ func TestTrial_OfAHoldThatFails(t *testing.T) {
 }
 
 func TestTrial_EndsAlsoIfNothingIsHeardOfTheHold(t *testing.T) {
-	n := quietNode(t)
-	n.slow = true
-	n.allocs["batch"].Use, n.latency = Amounts{1.8, 10, 0}, ill
-	n.run(time.Second)
-	n.one("batch", true)
+	n := slowNode(t)
 	n.run(carryOut + trial + step)
 	n.one("batch", false)
 }

@@ -57,7 +57,7 @@ type state struct {
 	phase   phase
 	until   time.Time     // of a trial, hold or pardon
 	trial   time.Duration // that the last one takes, once it is
-	inForce bool
+	inForce bool          // the last hold is, or was: see Done
 	hold    time.Duration // of the last one
 	held    []time.Time   // when it was held, in the last Span
 	victim  psg.AllocID   // for whom
